@@ -154,13 +154,14 @@ def _other_bytes(data: str, media_type: str) -> str:
     beginning = base64.b64decode(data[:_BEGINNING_CHARS])
     if _BEGINNINGS[media_type].match(beginning):
         return ""
-    for other, shape in _BEGINNINGS.items():
+    for other_type, shape in _BEGINNINGS.items():
         if shape.match(beginning):
-            return f"says that it is {media_type}, and its bytes are {other}; send that as its media type"
+            return f"says that it is {media_type}, and its bytes are {other_type}; send that as its media type"
     return f"says that it is {media_type}, and its bytes are no picture; send a file that is {', '.join(PICTURES)}"
 
 
 def _has_known_fields(block: Mapping[str, Any]) -> bool:
+    """Whether a block with a picture has only the fields of its form."""
     if block["type"] == "image":
         return block.keys() <= _PICTURE_FIELDS
     if not block.keys() <= {"type", "image_url"}:
@@ -189,12 +190,16 @@ def has_attachments(message: Mapping[str, Any]) -> bool:
     if _attached_names(message):
         return True
     content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    return any(map(_has_picture, blocks))
+    if not isinstance(content, list):
+        return False
+    return any(map(_has_picture, content))
 
 
 def _has_picture(block: object) -> bool:
-    return isinstance(block, Mapping) and base64_of(block) is not None
+    """Whether a block of content is a picture in a form that is taken."""
+    if not isinstance(block, Mapping):
+        return False
+    return base64_of(block) is not None
 
 
 def own_content(message: Mapping[str, Any]) -> object:
@@ -202,12 +207,12 @@ def own_content(message: Mapping[str, Any]) -> object:
     content = message.get("content")
     if not isinstance(content, list):
         return content
-    attached = _attached_names(message)
-    own = list[Any]()
+    attached_names = _attached_names(message)
+    own_blocks = list[Any]()
     for number, block in enumerate(content):
-        if number not in attached:
-            own.append(block)
-    return own
+        if number not in attached_names:
+            own_blocks.append(block)
+    return own_blocks
 
 
 def words_of(block: object) -> str:
@@ -283,22 +288,22 @@ def _without_thoughts_between(text: str, begins: re.Pattern[str], ends: re.Patte
     A thought that is not closed goes on to the end. One that the model's own template has begun
     ends at a mark that closes none. In linear time.
     """
-    kept = list[str]()
-    at = 0
-    while end := ends.search(text, at):
-        start = begins.search(text, at, end.start())
-        if start is None:
-            kept.clear()
+    parts = list[str]()
+    position = 0
+    while end := ends.search(text, position):
+        start = begins.search(text, position, end.start())
+        if start is None:  # all so far was a thought
+            parts.clear()
         else:
-            said = text[at : start.start()]
-            kept.append(said)
-        at = end.end()
-    rest = text[at:]
-    start = begins.search(text, at)
+            part = text[position : start.start()]
+            parts.append(part)
+        position = end.end()
+    last_part = text[position:]
+    start = begins.search(text, position)
     if start:
-        rest = text[at : start.start()]
-    kept.append(rest)
-    return "".join(kept)
+        last_part = text[position : start.start()]
+    parts.append(last_part)
+    return "".join(parts)
 
 
 def unwrapped(block: object) -> object:
@@ -314,7 +319,9 @@ def _attached_names(message: Mapping[str, Any]) -> dict[int, str]:
     "" for one without a name.
     """
     metadata = message.get("additional_kwargs")
-    attachments = metadata.get("attachments") if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return {}
+    attachments = metadata.get("attachments")
     if not isinstance(attachments, list):
         return {}
     names = dict[int, str]()
@@ -378,6 +385,7 @@ def noun_of(block: object) -> str:
 
 
 def _has_file(block: Mapping[str, Any]) -> bool:
+    """Whether a block may name or hold a file, in any provider's form."""
     kind = block.get("type")
     if kind is None:
         values = map(block.get, _UNTYPED)

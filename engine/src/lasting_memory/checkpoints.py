@@ -33,7 +33,7 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
     """Delete a person's conversations of which only checkpoints are left. Returns their number.
 
     A killed development server may have lost threads from its list. Deployments keep both in one
-    database.
+    database. `client` sees everybody's threads.
     """
     checkpointer = await platform.checkpointer()
     delete_for_person = getattr(checkpointer, "adelete_for_person", None)

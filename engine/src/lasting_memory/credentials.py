@@ -99,7 +99,10 @@ _NAME_BEFORE = r"(?<![\w-])(?=\w)(?:_{1,3}|(?:[A-Za-z0-9]{1,20}[_-]){1,4}?)??"
 
 
 def _one_search() -> re.Pattern[str]:
-    """A group for each kind, in the order of `_KINDS`, named after its place: `k0`, `k1` and so on."""
+    """The expression that finds a key of any kind, in one search.
+
+    It has a group for each kind, in the order of `_KINDS`: `k0`, `k1` and so on.
+    """
     anywhere = list[str]()
     in_words = list[str]()
     shapes_by_kind = {**CREDENTIALS, **SERVICE_KEYS}

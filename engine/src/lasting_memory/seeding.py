@@ -250,8 +250,9 @@ async def seed(
     It also prints which files are skipped, and which policies no prompt shows. With `prune` it also
     deletes policies and skills that the repository no longer has. Memories are never deleted.
 
-    Raises `SeedError` before the first write, if the owner of a file is not certain, and
-    `PartlySeededError` after the last one, if some files cannot be seeded.
+    Raises `SeedError` before the first write, if the owner of a file is not certain (the folder's
+    `refused`), and `PartlySeededError` after the last one, if some files cannot be seeded (its
+    `faults`).
     """
     graphs = set[str]()
     agents = list[str]()
@@ -317,6 +318,7 @@ def _hidden_policies(folder: SeedFolder, deployment: Deployment) -> list[str]:
 
 
 def _parse_arguments() -> argparse.Namespace:
+    """The arguments of the command line."""
     summary = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser(prog="python -m seeds", description=summary)
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all", EMBEDDINGS], default="all")

@@ -1,4 +1,7 @@
-"""What of a message's content is sent to a model: without refused media, and without cache marks."""
+"""What of a message's content is sent to a model: without refused media, and without cache marks.
+
+Content is a text, or a list of texts and blocks. Media are pictures, sounds, videos and files.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,6 +28,7 @@ def media_nouns(content: object) -> list[str]:
     nouns = list[str]()
 
     def note(block: Mapping[str, Any]) -> object:
+        """Note what a block is, and leave it as it is."""
         noun = noun_of(block)
         if noun:
             nouns.append(noun)
@@ -59,7 +63,7 @@ def without_cache_marks(content: Any) -> Any:
 
 
 def _unmarked(block: Mapping[str, Any]) -> object:
-    """A block without its mark; None for one that is a mark."""
+    """A block without its cache mark; None for a block that is nothing but a mark."""
     if block.get("type") in _CACHE_POINTS or any(key in block for key in _CACHE_POINTS):
         return None
     unmarked = _without_key(block, CACHE_MARK)

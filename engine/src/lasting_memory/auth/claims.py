@@ -27,29 +27,29 @@ def claim_at(claims: Mapping[str, Any], path: str) -> Any:
     object.
     """
     levels = path.split(".")
-    unreadable: UnreadableClaimError | None = None
+    first_error: UnreadableClaimError | None = None
     for length in range(len(levels), 0, -1):
         name = ".".join(levels[:length])
-        rest = ".".join(levels[length:])
+        inner_path = ".".join(levels[length:])
         value = claims.get(name)
         if value is None:
             continue
         if length == len(levels):
             return value
         if not isinstance(value, Mapping):
-            unreadable = unreadable or UnreadableClaimError(
+            first_error = first_error or UnreadableClaimError(
                 f"{path!r} leads through {name!r}, which is {shape_of(value)}"
             )
             continue
         try:
-            found = claim_at(value, rest)
+            inner_value = claim_at(value, inner_path)
         except UnreadableClaimError as error:
-            unreadable = unreadable or error
+            first_error = first_error or error
             continue
-        if found is not None:
-            return found
-    if unreadable:
-        raise unreadable
+        if inner_value is not None:
+            return inner_value
+    if first_error:
+        raise first_error
     return None
 
 
@@ -63,7 +63,9 @@ def name_at(claims: Mapping[str, Any], path: str) -> str | None:
     value = claim_at(claims, path)
     if value is None:
         return None
-    name = next(iter(value)) if _is_named_objects(value) and len(value) == 1 else _only_item(value)
+    name = _only_item(value)
+    if _is_named_objects(value) and len(value) == 1:
+        name = next(iter(value))
     if not _can_be_name(name):
         raise UnreadableClaimError(
             f"{path!r} is {shape_of(value)}; use {_A_TEXT}, or a list or an object with one"
@@ -126,13 +128,17 @@ _LAST_NAME = re.compile(r"[^./:]*$")
 
 
 def _only_item(value: Any) -> Any:
-    """The one value of a list; anything else as it is."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+    """The value of a list that has just one; anything else as it is."""
+    if not isinstance(value, list) or len(value) != 1:
+        return value
+    return value[0]
 
 
 def _is_named_objects(value: Any) -> bool:
     """Whether this is an object whose values are all objects: its names are the names of something."""
-    return isinstance(value, Mapping) and all(isinstance(item, Mapping) for item in value.values())
+    if not isinstance(value, Mapping):
+        return False
+    return all(isinstance(item, Mapping) for item in value.values())
 
 
 def _can_be_name(value: Any) -> bool:
@@ -151,13 +157,7 @@ def shape_of(value: object) -> str:
     if isinstance(value, str):
         return _shape_of_text(value)
     if isinstance(value, list):
-        if not value:
-            return "an empty list"
-        return (
-            f"a list with {shape_of(value[0])}"
-            if len(value) == 1
-            else f"a list of {len(value)} values"
-        )
+        return _shape_of_list(value)
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, bool):
@@ -165,7 +165,18 @@ def shape_of(value: object) -> str:
     return "null" if value is None else "a number"
 
 
+def _shape_of_list(values: list[object]) -> str:
+    """How many values a list has, or what kind its only one is."""
+    if not values:
+        return "an empty list"
+    if len(values) > 1:
+        return f"a list of {len(values)} values"
+    item_shape = shape_of(values[0])
+    return f"a list with {item_shape}"
+
+
 def _shape_of_text(text: str) -> str:
+    """What kind of text this is: empty, with a NUL, of so many bytes, or half a character."""
     if not text:
         return "an empty text"
     if "\0" in text:

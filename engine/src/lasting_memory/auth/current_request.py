@@ -49,7 +49,7 @@ def current_request() -> CurrentRequest | None:
 def carrying_out() -> Iterator[CurrentRequest]:
     """Within this context, this task carries out a new request.
 
-    A request within another one is its caller's.
+    A request that is made within another one has the same caller.
     """
     outer = _request.get()
     request = CurrentRequest(caller=outer.caller if outer else None)

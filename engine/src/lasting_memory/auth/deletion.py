@@ -1,6 +1,7 @@
 """Stopping of runs that a deletion is about, before the platform deletes their thread or them.
 
-A run that goes on must write nothing after its thread, or it itself, was deleted.
+A run that goes on must write nothing after its thread, or it itself, was deleted. An owner is the
+metadata of a person's threads; None for an operator's deletion, which may be about anybody's.
 """
 
 from langgraph_sdk.errors import NotFoundError

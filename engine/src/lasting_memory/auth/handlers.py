@@ -193,6 +193,7 @@ class _Handlers:
         return caller
 
     def _is_operator(self, user: User) -> bool:
+        """Whether this user is an operator. Raises `HTTPException` 403 for nobody."""
         caller = self._caller(user)
         return caller.is_operator
 
@@ -241,7 +242,8 @@ class _Handlers:
     async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """A new thread belongs to the person of the token.
 
-        The client's metadata cannot change that.
+        The client's metadata cannot change that: it is rebuilt, in place. Also deletes the person's
+        expired temporary threads.
         """
         caller = self._caller(ctx.user)
         owner = caller.actor

@@ -162,6 +162,7 @@ def _checked_answer(answer: object, interrupt: Pending) -> Any:
 
 
 def _checked_decisions(answer: object, requests: Sequence[Request]) -> Any:
+    """Decisions about these actions, rebuilt. Raises `HTTPException` for others than are allowed."""
     rebuilt = _rebuilt(_DECISIONS, answer)
     replies = list[_Reply]()
     for decision in rebuilt["decisions"]:
@@ -172,6 +173,7 @@ def _checked_decisions(answer: object, requests: Sequence[Request]) -> Any:
 
 
 def _reply_of(response: Mapping[str, Any]) -> _Reply:
+    """What a response says about its action."""
     kind = response["type"]
     return _Reply(kind, response["args"]["action"] if kind == "edit" else None)
 

@@ -121,22 +121,22 @@ class Share:
             await sleep(wait)
 
     @contextmanager
-    def under_way(self, what: str, limit: int = 1) -> Iterator[None]:
+    def under_way(self, kind: str, limit: int = 1) -> Iterator[None]:
         """Count one more of this kind as under way for the person, until the context ends.
 
         Raises `HTTPException` 429 if as many as the limit are under way already.
         """
-        if self._under_way[what] >= limit:
+        if self._under_way[kind] >= limit:
             raise HTTPException(
                 429,
-                f"You have {limit} of this under way: {what}; wait until one ends.",
+                f"You have {limit} of this under way: {kind}; wait until one ends.",
                 RETRY_AFTER,
             )
-        self._under_way[what] += 1
+        self._under_way[kind] += 1
         try:
             yield
         finally:
-            self._under_way[what] -= 1
+            self._under_way[kind] -= 1
 
 
 @lru_cache(MAX_PEOPLE)

@@ -4,7 +4,8 @@ langgraph's reducer puts a message in the place of the thread's message with its
 stands. So a client could change what was said long ago, or the call that an operator is asked to
 approve. Front ends send the messages that they have once more. A message that is the same as the
 thread's is an echo: it is dropped, and the thread's own stays. Below, the messages of a request are
-`sent`, those of its thread are `stored`.
+`sent`, those of its thread are `stored`. Two messages are the same if their substance is: what they
+say and do, without names and marks.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -110,10 +111,11 @@ async def check_messages(thread: Thread | None, kwargs: MutableMapping[str, Any]
 
 
 async def _check_removed(thread: Thread | None, ids_to_remove: set[str]) -> None:
-    """Raise `HTTPException` unless a run takes out the last turn of its thread and nothing else.
+    """Check that a run takes out the last turn of its thread and nothing else.
 
-    A person asks again with other words so. All earlier turns stay. No other run may go on in the
-    thread.
+    So a person asks again with other words. A turn begins with a message of the person's. Raises
+    `HTTPException` 422 for other messages, and 409 while a run goes on in the thread, or where a
+    summary stands for the last turn already.
     """
     values: Any = {}
     if thread:

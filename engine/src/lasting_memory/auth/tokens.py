@@ -1,4 +1,8 @@
-"""Verifies tokens: development tokens on this machine, JSON web tokens everywhere else."""
+"""Verifies tokens: development tokens on this machine, JSON web tokens everywhere else.
+
+A token that is not taken is refused with 401 and the reason. `UnreadableClaimError` is the reason
+that a claim gives; `_user` and `_user_of_dev_token` make a refusal of it.
+"""
 
 import time
 from collections.abc import Collection, Mapping
@@ -29,10 +33,11 @@ MAX_TOKEN_CHARS = 16_384
 CLOCK_SKEW_SECONDS = 30
 # The latest time of expiry that is passed on, in seconds since 1970: the end of the year 9999. JSON
 # takes no larger numbers.
-_LATEST = 253_402_300_799
+_LATEST_EXPIRY = 253_402_300_799
 
 
 def _refused(detail: str) -> Auth.exceptions.HTTPException:
+    """The 401 with this reason, to be raised."""
     return Auth.exceptions.HTTPException(status_code=401, detail=detail)
 
 
@@ -45,7 +50,9 @@ class Tokens:
     def __init__(self, settings: Settings, claims: Collection[str] = ()) -> None:
         self._settings = settings
         self._claims = claims
-        self._keys = KeySet(settings.auth_jwks_url) if settings.auth_jwks_url else None
+        self._keys = None
+        if settings.auth_jwks_url:
+            self._keys = KeySet(settings.auth_jwks_url)
         self._issuers = Issuers(settings.issuers)
 
     async def user(self, authorization: str | None) -> dict[str, Any]:
@@ -63,7 +70,7 @@ class Tokens:
                 claims = await self._verified_claims(token)
                 return {**self._user(claims), "expires_at": _expiry_of(claims)}
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
-                return self._dev_user(token)
+                return self._user_of_dev_token(token)
         if self._settings.accepts_dev_tokens:
             raise _refused(
                 "Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com."
@@ -72,14 +79,18 @@ class Tokens:
             "Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that."
         )
 
-    def _dev_user(self, token: str) -> dict[str, Any]:
-        claims = self._dev_claims(token)
+    def _user_of_dev_token(self, token: str) -> dict[str, Any]:
+        """The user that a development token names. Raises a 401 for one that cannot be read."""
+        claims = self._claims_of_dev_token(token)
         try:
             return self._user_of(claims, identity_at(claims, "sub"), "sub")
         except UnreadableClaimError as error:
             raise _refused(f"The token's claim {error}.") from None
 
-    def _dev_claims(self, token: str) -> dict[str, Any]:
+    def _claims_of_dev_token(self, token: str) -> dict[str, Any]:
+        """The claims of a development token, `dev:<org>:<identity>?<claim>=<value>`. Raises a 401
+        for another form.
+        """
         org, _, rest = token.removeprefix("dev:").partition(":")
         name, _, query = rest.partition("?")
         # Strictly: with a character in place of each wrong byte, two tokens would be one person
@@ -110,6 +121,9 @@ class Tokens:
         }
 
     async def _verified_claims(self, token: str) -> dict[str, Any]:
+        """The claims of a JSON web token whose signature and times are right. Raises a 401 for any
+        other.
+        """
         key: Any = self._settings.auth_jwt_secret
         try:
             # The whole key, not its `.key`: a token must name the algorithm that this key is for
@@ -159,14 +173,16 @@ class Tokens:
     def _issuer_of(self, claims: Mapping[str, Any]) -> str:
         """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set.
 
-        Raises a 401 for an issuer that is not listed there.
+        Raises a 401 for a token without an issuer, `UnreadableClaimError` for one that is not listed.
         """
         if not self._settings.issuers:
             return ""
         spelling = claims.get("iss")
         if spelling is None:
             raise _refused("The token has no claim 'iss', which names its issuer.")
-        issuer = self._issuers.find(spelling) if isinstance(spelling, str) else None
+        issuer = None
+        if isinstance(spelling, str):
+            issuer = self._issuers.find(spelling)
         if issuer is None:
             raise UnreadableClaimError(
                 f"'iss' is {shape_of(spelling)}, and none that AUTH_ISSUER lists"
@@ -174,7 +190,9 @@ class Tokens:
         return issuer
 
     def _check_audience(self, claims: Mapping[str, Any]) -> None:
-        """Raise a 401 for a token that is for nobody, or for others than `AUTH_AUDIENCE` lists."""
+        """Raise `UnreadableClaimError` for a token that is for nobody, or for others than
+        `AUTH_AUDIENCE` lists, and a 401 for one that names no audience where some are listed.
+        """
         path = self._settings.auth_audience_claim
         value = claim_at(claims, path)
         if value == []:
@@ -197,7 +215,7 @@ class Tokens:
     def _with_issuer(self, issuer: str, name: str, path: str) -> str:
         """The identity of the person to whom an issuer gives this name.
 
-        Raises a 401 where both together are too long.
+        Raises `UnreadableClaimError` where both together are too long.
         """
         if name.startswith(RESERVED_PREFIX):
             return name  # which is refused
@@ -231,17 +249,19 @@ class Tokens:
             raise _refused(
                 f"The token has no claim {self._settings.org_claim!r}, which names the organization. {fix}"
             )
-        user = {
+        user: dict[str, Any] = {
             "identity": identity,
             "org_id": org_id or self._settings.fallback_org,
             "permissions": permissions,
         }
-        kept = {path: name for path, name in groups.items() if name is not None}
-        return {**user, "claims": kept} if kept else user
+        group_claims = {path: name for path, name in groups.items() if name is not None}
+        if group_claims:
+            user["claims"] = group_claims
+        return user
 
 
 def _check_verified(claims: Mapping[str, Any], path: str) -> None:
-    """Raise a 401 if the identity is an email address that the provider has not verified.
+    """Raise `UnreadableClaimError` if the identity is an email address that is not verified.
 
     Anybody may have typed it.
     """
@@ -265,4 +285,4 @@ def _expiry_of(claims: Mapping[str, Any]) -> int:
     expires_at = int(claims["exp"])
     if expires_at <= time.time():
         expires_at += CLOCK_SKEW_SECONDS
-    return min(expires_at, _LATEST)
+    return min(expires_at, _LATEST_EXPIRY)

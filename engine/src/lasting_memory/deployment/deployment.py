@@ -1,4 +1,8 @@
-"""What a fork decides, as one frozen value, which every entry point passes on."""
+"""What a fork decides, as one frozen value, which every entry point passes on.
+
+A fork is a project that somebody has made from the template. A route is a path of folders that
+outlive a conversation, such as /memories/; its scope says whose the files there are.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

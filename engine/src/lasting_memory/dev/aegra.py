@@ -53,9 +53,10 @@ def command(python: Path, port: int, count: int) -> list[str]:
 
 
 def with_seeder(environ: dict[str, str]) -> str | None:
-    """A token with which to seed a server of this environment, whose operator is added to it.
+    """Make a new operator for seeding: it is added to OPERATORS of this environment, in place.
 
-    None where people sign in with tokens of their identity provider.
+    Returns the operator's development token; None where people sign in with tokens of their
+    identity provider.
     """
     if settings.load_settings(environ).uses_jwt:
         return None

@@ -61,6 +61,7 @@ def sources_of(engine: Path) -> Sources:
 
 
 def _sources_in_wheel(engine: Path) -> Sources:
+    """The package in a wheel."""
     prefix = f"{PACKAGE}/"
     sources = dict[str, str]()
     with zipfile.ZipFile(engine) as wheel:

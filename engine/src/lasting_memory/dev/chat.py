@@ -78,6 +78,7 @@ class Chat:
                 await self.say(line)
 
     async def _list_files(self) -> None:
+        """Print the files that are remembered of the person."""
         memory = await self._client.http.get("/memory")
         for file in memory["files"]:
             description = file.get("error")
@@ -100,6 +101,7 @@ class Chat:
         out.print(f"{path} is what it was at {revision}; that is revision {new_revision} now.")
 
     async def _forget_everything(self) -> None:
+        """Delete all that is the person's, and print how much that was and what stays."""
         http = self._client.http.client
         answer = await http.delete("/memory", timeout=600)
         answer.raise_for_status()

@@ -67,6 +67,9 @@ def judge_model() -> int:
 
 
 def _check_and_test(*options: str, template: bool, **environ: str) -> int:
+    """`check`, the tests of this folder and the engine's with these options, up to the first that
+    fails.
+    """
     for step in (check, test_fork):
         code = step()
         if code:
@@ -75,6 +78,7 @@ def _check_and_test(*options: str, template: bool, **environ: str) -> int:
 
 
 def _test_engine(*options: str, template: bool, **environ: str) -> int:
+    """The engine's tests with these options; green where there is no folder of it."""
     if not _has_engine():
         return 0
     if not template:
@@ -83,6 +87,7 @@ def _test_engine(*options: str, template: bool, **environ: str) -> int:
 
 
 def _lint(folder: Path) -> int:
+    """ruff and mypy in a folder, up to the first that fails."""
     ruff = _tool("ruff")
     for command in ([ruff, "check", "."], [ruff, "format", "--check", "."], [_tool("mypy")]):
         code = run(command, folder)

@@ -156,11 +156,13 @@ def _main_of(module: str, arguments: Arguments) -> Outcome:
 
 
 def _no_arguments(name: str, arguments: Arguments) -> None:
+    """Exit if a command that takes no arguments has some, or answer its `--help`."""
     argparse.ArgumentParser(prog=f"lasting-memory {name}").parse_args(arguments)
     settings.project_config(Path())
 
 
 def _wants_template(name: str, arguments: Arguments) -> bool:
+    """Whether a command is given `--template`. Exits for other arguments."""
     parser = argparse.ArgumentParser(prog=f"lasting-memory {name}")
     parser.add_argument(
         "--template", action="store_true", help="hold this folder to the template as it is shipped"
@@ -171,6 +173,7 @@ def _wants_template(name: str, arguments: Arguments) -> bool:
 
 
 def _help() -> str:
+    """The list of the commands, a line for each."""
     lines = ["What a fork's machine runs. Each command takes --help.", ""]
     for name, command in COMMANDS.items():
         lines.append(f"  {name:<16}{command.__doc__}")

@@ -55,6 +55,7 @@ def read_engine(source: Path) -> Engine:
 
 
 def _read(source: Path) -> Engine | None:
+    """The engine in `source`; None if there is none. Raises `_UnreadableError` for a damaged one."""
     if source.suffix == ".whl" and source.is_file():
         return _read_wheel(source)
     if not source.name:  # the current folder
@@ -63,13 +64,17 @@ def _read(source: Path) -> Engine | None:
 
 
 def _read_wheel(source: Path) -> Engine | None:
-    metadata = Parser().parsestr(_metadata_of(source))
+    """The engine in a wheel; None if it is another package's."""
+    text = _metadata_of(source)
+    metadata = Parser().parsestr(text)
     if metadata["Name"] != NAME:
         return None
-    if not metadata["Version"]:
+    version = metadata["Version"]
+    if not version:
         raise _UnreadableError("its METADATA has no Version")
-    changelog = str(metadata.get_payload()).partition("# Changelog\n")[2]
-    return Engine(metadata["Version"], changelog, source)
+    description = str(metadata.get_payload())
+    _, _, changelog = description.partition("# Changelog\n")
+    return Engine(version, changelog, source)
 
 
 def _metadata_of(source: Path) -> str:
@@ -100,6 +105,7 @@ def _metadata_of(source: Path) -> str:
 
 
 def _read_folder(folder: Path) -> Engine | None:
+    """The engine that is this folder; None if it is none."""
     path = folder / "pyproject.toml"
     if not path.is_file():
         return None

@@ -15,7 +15,9 @@ SERVING = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": 75}
 
 
 def main() -> None:
-    """The command."""
+    """The command: `langgraph dev`, whose reloader is watched, and which ends and keeps connections as
+    `SERVING` says.
+    """
     # Here, because what serves imports this file, too, and shall log as it does without.
     import langgraph_api.cli  # type: ignore[import-untyped]  # noqa: PLC0415
     import langgraph_cli.cli  # noqa: PLC0415
@@ -23,9 +25,8 @@ def main() -> None:
 
     watch = _Watch()
 
-    def changes(
-        self: BaseReload,
-    ) -> list[Path] | None:  # a function, to which the class gives the reloader
+    # A function, to which the class gives the reloader.
+    def changes(self: BaseReload) -> list[Path] | None:
         return watch.changes(self)
 
     BaseReload.__next__ = changes  # type: ignore[method-assign]
@@ -39,20 +40,19 @@ class _Watch:
     """
 
     def __init__(self) -> None:
-        self._servers = list[
-            object
-        ]()  # in the order of their starts; the last one serves, or has ended
-        self._ended: object = None  # of which server this was said
+        # In the order of their starts; the last one serves, or has ended.
+        self._servers = list[object]()
+        self._reported_server: object = None  # the last one whose end was reported
 
     def changes(self, reloader: Any) -> list[Path] | None:
         """What has changed, for uvicorn's reloader. Ends it if its first server ended by an error."""
         server = reloader.process
         if server not in self._servers:
             self._servers.append(server)
-        if server.exitcode and server is not self._ended:
+        if server.exitcode and server is not self._reported_server:
             if len(self._servers) == 1:
                 raise StopIteration
-            self._ended = server
+            self._reported_server = server
             print(  # noqa: T201
                 "The server has ended; why is above. The next change of a file starts it again, Ctrl-C ends.",
                 flush=True,

@@ -125,6 +125,7 @@ def pinned(text: str, versions: Mapping[str, str]) -> str:
     """
 
     def renew(pin: re.Match[str]) -> str:
+        """A pin with its package's version; one that `versions` does not have stays as it is."""
         requirement, extras, old_version = pin.groups()
         name = re.sub(r"[-_.]+", "-", requirement)
         version = versions.get(name.lower(), old_version)

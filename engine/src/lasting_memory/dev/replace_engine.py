@@ -254,5 +254,6 @@ def refuse_to_lose(template: Path) -> None:
 
 
 def _git(template: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What git answers to these words, in the template's folder."""
     command = ["git", *words]
     return subprocess.run(command, cwd=template, capture_output=True, text=True, check=False)  # noqa: S603

@@ -39,17 +39,21 @@ In another terminal, talk to it as somebody: make chat {somebody}, or {command}
 """
 
 
-def choose_port(asked: int | None) -> int:
-    """The port asked for, or the first free one. Exits where there is none: `langgraph dev` would
-    take another.
+def choose_port(requested: int | None) -> int:
+    """The port that the user requests, or else the first free one. Exits where it cannot be used:
+    `langgraph dev` would take another.
     """
-    for port in [asked] if asked is not None else range(FIRST_PORT, FIRST_PORT + PORTS):
+    ports = list(range(FIRST_PORT, FIRST_PORT + PORTS))
+    if requested is not None:
+        ports = [requested]
+    for port in ports:
         with (
             contextlib.suppress(OSError, OverflowError),
             socket.create_server((HOST, port)) as probe,
         ):
             return int(probe.getsockname()[1])
-    sys.exit(f"PORT is {asked or FIRST_PORT}, which cannot be used; choose another with PORT=.")
+    named_port = requested or FIRST_PORT
+    sys.exit(f"PORT is {named_port}, which cannot be used; choose another with PORT=.")
 
 
 def only_server() -> BaseFileLock:
@@ -63,12 +67,17 @@ def only_server() -> BaseFileLock:
 
 
 def start(port: int, *, postgres: bool) -> subprocess.Popen[bytes]:
-    """`langgraph dev` on `port`. It logs warnings and worse, unless LOG_LEVEL says otherwise."""
-    path = settings.DEV_ADDRESS.parent / "langgraph.json"
+    """Start `langgraph dev` on `port`, with a configuration for development that this writes.
+
+    It logs warnings and worse, unless LOG_LEVEL says otherwise. Raises as `configuration`.
+    """
+    folder = settings.DEV_ADDRESS.parent
     deployed = settings.project_config(Path())
     config = configuration(deployed, postgres=postgres)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(config), "utf-8")
+    config_text = json.dumps(config)
+    folder.mkdir(exist_ok=True)
+    path = folder / "langgraph.json"
+    path.write_text(config_text, "utf-8")
     environ = settings.local_environ()
     environ["LOG_LEVEL"] = environ.get("LOG_LEVEL") or "WARNING"
     command = [sys.executable, "-m", SERVER, "dev", "--config", str(path), "--no-browser"]
@@ -108,12 +117,12 @@ def serve(
     else:
         print(f"Seed it with an operator's token: make seed URL={url} TOKEN=...", flush=True)  # noqa: T201
     # A look at /app itself would be a refused request in the log, where there is no page.
-    has_page = httpx.get(url, headers={"accept": "text/html"}, trust_env=False).is_redirect
-    page = (
-        f"Open {url}/app to talk to the agent, and to see what it remembers. " if has_page else ""
-    )
-    uses_jwt = settings.load_settings(settings.local_environ()).uses_jwt
-    if uses_jwt:
+    answer = httpx.get(url, headers={"accept": "text/html"}, trust_env=False)
+    page = ""
+    if answer.is_redirect:
+        page = f"Open {url}/app to talk to the agent, and to see what it remembers. "
+    environ = settings.local_environ()
+    if settings.load_settings(environ).uses_jwt:
         somebody = "TOKEN=<a token of your identity provider>"
         command = f"{somebody} uv run lasting-memory chat"
     else:

@@ -36,11 +36,15 @@ class SmokeTest:
 
     def check_newcomer(self) -> None:
         """The person has no memory, but what an earlier test has left."""
-        paths = [] if self._is_shared else [file["path"] for file in self._files()]
-        own = {"limit": 1, "metadata": {"graph_id": self._agent}}
-        conversations = self._ask("POST", "/threads/search", own)
+        paths = list[str]()
+        if not self._is_shared:
+            paths = [file["path"] for file in self._files()]
+        query = {"limit": 1, "metadata": {"graph_id": self._agent}}
+        conversations = self._ask("POST", "/threads/search", query)
+        has_memory = paths or conversations
+        is_of_earlier_test = MARK in paths
         hold(
-            MARK in paths or not (paths or conversations),
+            is_of_earlier_test or not has_memory,
             "TOKEN is of somebody who has memory, which would be deleted; use another's.",
         )
 
@@ -58,34 +62,40 @@ class SmokeTest:
             yield "consolidation"
         self._check_search(thread)
         yield "search"
-        hold(
-            thread in str(self._ask("GET", "/memory/export")["conversations"]),
-            "The export lacks the conversation.",
-        )
+        export = self._ask("GET", "/memory/export")
+        exported_text = str(export["conversations"])
+        hold(thread in exported_text, "The export lacks the conversation.")
         yield "export"
 
     def delete(self) -> None:
-        """Forgets the person, and looks for what is left."""
+        """Forgets the person, and looks for what is still there."""
         self._ask("DELETE", "/memory")
-        left = list[Any](self._ask("POST", "/threads/search", {"limit": 1}))
-        left += self._ask("GET", "/memory/search", q=self._word)["conversations"]
+        remaining = list[Any]()
+        remaining += self._ask("POST", "/threads/search", {"limit": 1})
+        found = self._ask("GET", "/memory/search", q=self._word)
+        remaining += found["conversations"]
         if not self._is_shared:
-            left += self._files()
-        hold(not left, f"After DELETE /memory this is still there: {str(left)[:200]}")
+            remaining += self._files()
+        shown = str(remaining)[:200]
+        hold(not remaining, f"After DELETE /memory this is still there: {shown}")
 
     def _check_write(self) -> None:
-        self._ask("PUT", "/memory/file", {"content": f"- {self._word}\n"}, path=MARK)
-        content = self._ask("GET", "/memory/file", path=MARK)["content"]
-        hold(self._word in content, f"{MARK} lacks what was written.")
+        """What the person writes can be read."""
+        body = {"content": f"- {self._word}\n"}
+        self._ask("PUT", "/memory/file", body, path=MARK)
+        file = self._ask("GET", "/memory/file", path=MARK)
+        hold(self._word in file["content"], f"{MARK} lacks what was written.")
 
     def _check_groups(self) -> Iterator[str]:
         """The folders of groups list what their namespaces hold. Yields a claim for each."""
-        for folder in self._ask("GET", "/memory")["shared"]:
+        memory = self._ask("GET", "/memory")
+        for folder in memory["shared"]:
             path = folder["path"]
-            search = {"namespace_prefix": self._routes[path]["namespace"], "limit": 1_000}
-            items = self._ask("POST", "/store/items/search", search)["items"]
+            route = self._routes[path]
+            search = {"namespace_prefix": route["namespace"], "limit": 1_000}
+            found = self._ask("POST", "/store/items/search", search)
             hold(
-                len(items) == len(folder["files"]),
+                len(found["items"]) == len(folder["files"]),
                 f"{path} lists other files than its namespace holds.",
             )
             yield f"group {path}"
@@ -96,33 +106,34 @@ class SmokeTest:
         if self._is_shared or answer.status_code == httpx.codes.NOT_FOUND:
             return False
         report = answer.json() if answer.is_success else {}
-        hold(
-            report.get("status") != "failed" and report.get("conversations"),
-            f"Consolidation: {answer.text[:200]}",
-        )
+        has_failed = report.get("status") == "failed"
+        shown = answer.text[:200]
+        hold(not has_failed and report.get("conversations"), f"Consolidation: {shown}")
         return True
 
     def _check_search(self, thread: str) -> None:
         """The model finds the turn in this thread."""
         question = f"What did we say about {self._word}? Use the tool search_past_conversations."
         _, messages = self._say(question)
-        results = [
-            str(message["content"])
-            for message in messages
-            if message.get("name") == "search_past_conversations"
-        ]
+        results = list[str]()
+        for message in messages:
+            if message.get("name") == "search_past_conversations":
+                content = message["content"]
+                results.append(str(content))
         hold(results, "The model did not search.")
         hold(thread in str(results), "The search did not find the turn.")
 
     def _files(self) -> list[Any]:
-        files: list[Any] = self._ask("GET", "/memory")["files"]
+        """The person's files."""
+        memory = self._ask("GET", "/memory")
+        files: list[Any] = memory["files"]
         return files
 
     def _ask(self, method: str, url: str, body: Any = None, **parameters: str) -> Any:
+        """The JSON of an answer. Exits if the answer is no success."""
         answer = self._client.request(method, url, json=body, params=parameters)
-        hold(
-            answer.is_success, f"{method} {url} answered {answer.status_code}: {answer.text[:200]}"
-        )
+        shown = answer.text[:200]
+        hold(answer.is_success, f"{method} {url} answered {answer.status_code}: {shown}")
         return answer.json()
 
     def _say(self, text: str) -> tuple[str, list[dict[str, Any]]]:
@@ -160,7 +171,8 @@ def smoke(client: httpx.Client) -> Iterator[str]:
 def check_health(client: httpx.Client) -> None:
     """The deployment and its database answer, and nobody gets in without a token."""
     answer = client.get("/ok", params={"check_db": "1"})
-    hold(answer.is_success, f"GET /ok answered {answer.status_code}: {answer.text[:200]}")
+    shown = answer.text[:200]
+    hold(answer.is_success, f"GET /ok answered {answer.status_code}: {shown}")
     address = client.base_url.join("/memory")
     refusal = httpx.get(address, timeout=30)
     status = refusal.status_code
@@ -187,11 +199,11 @@ def main(arguments: Sequence[str] | None = None) -> str | None:
     if not token and sys.stdin.isatty():
         return "TOKEN is empty; give that of somebody without memory, e.g. TOKEN=dev:acme:smoke."
     try:
-        token = token or sys.stdin.read().strip()
+        if not token:
+            token = sys.stdin.read().strip()
         check_server(url)
-        with httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS
-        ) as client:
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=url, headers=headers, timeout=TURN_SECONDS) as client:
             for claim in smoke(client):
                 print(f"ok      {claim}", flush=True)
     except (httpx.HTTPError, ValueError, KeyError) as error:

@@ -19,6 +19,7 @@ def prefers_html(accept: str) -> bool:
 
 
 def _weight_of(ranges: tuple[str, ...], weights: dict[str, float]) -> float:
+    """The weight of the first of these ranges that the header names; 0 if it names none."""
     for name in ranges:
         if name in weights:
             return weights[name]
@@ -31,12 +32,12 @@ def _weights(accept: str) -> dict[str, float]:
     for entry in accept.split(",")[:MAX_RANGES]:
         name, *parameters = entry.split(";")
         name = name.strip().lower()
-        written = _weight_in(parameters)
+        weight_text = _weight_in(parameters)
         # "text/html;level=1" is of HTML, too: of several, what is liked best.
-        if _WEIGHT.fullmatch(written):
-            weight = float(written)
-            known = weights.get(name, 0.0)
-            weights[name] = max(weight, known)
+        if _WEIGHT.fullmatch(weight_text):
+            weight = float(weight_text)
+            earlier_weight = weights.get(name, 0.0)
+            weights[name] = max(weight, earlier_weight)
     return weights
 
 

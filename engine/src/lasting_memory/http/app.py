@@ -78,7 +78,8 @@ def headers_of(settings: Settings) -> dict[str, str]:
     """
     if settings.sign_in != "provider":
         return HEADERS
-    policy = POLICY.replace("connect-src 'self'", f"connect-src 'self' {settings.page_origin}")
+    own_origin = "connect-src 'self'"
+    policy = POLICY.replace(own_origin, f"{own_origin} {settings.page_origin}")
     return {**HEADERS, "content-security-policy": policy}
 
 
@@ -89,15 +90,18 @@ def provider_of(settings: Settings) -> str:
     """
     if settings.sign_in != "provider":
         return ""
-    asks_for_audience = settings.audiences and settings.auth_audience_claim == "aud"
-    known = {
+    audience = None
+    if settings.audiences and settings.auth_audience_claim == "aud":
+        audience = settings.audiences[0]
+    provider = {
         "issuer": settings.page_issuer,
         "client_id": settings.auth_client_id,
         "scope": settings.auth_scope,
         # Auth0 gives tokens for an API only to who names it; others leave it unread.
-        "audience": settings.audiences[0] if asks_for_audience else None,
+        "audience": audience,
     }
-    return f'<meta name="provider" content="{html.escape(json.dumps(known))}">'
+    content = html.escape(json.dumps(provider))
+    return f'<meta name="provider" content="{content}">'
 
 
 CHOSEN = {"vary": "accept-language"}
@@ -248,23 +252,30 @@ class Page:
         """The page, with what is there before its script: its language and a few texts."""
         language = self.language(request)
         own_texts = self.texts[language]
-        shown = self.index.replace("{language}", language)
+        page = self.index.replace("{language}", language)
         for key in ("page.title", "page.noscript"):
-            text = html.escape(str(own_texts[key]))
-            place = f"{{{key}}}"
-            shown = shown.replace(place, text)
-        return HTMLResponse(shown, headers=CHOSEN | {"content-language": language})
+            text = str(own_texts[key])
+            placeholder = f"{{{key}}}"
+            page = page.replace(placeholder, html.escape(text))
+        headers = {**CHOSEN, "content-language": language}
+        return HTMLResponse(page, headers=headers)
 
     def show_texts(self, request: Request) -> Response:
         """The page's own texts, in the language that the browser's owner likes best."""
         language = self.language(request)
         answer = {"language": language, "texts": self.texts[language]}
-        return JSONResponse(answer, headers=CHOSEN | {"content-language": language})
+        headers = {**CHOSEN, "content-language": language}
+        return JSONResponse(answer, headers=headers)
 
     def language(self, request: Request) -> str:
-        return texts.chosen(request.headers.get("accept-language", ""), self.texts)
+        """The language in which the page is shown to whoever asks."""
+        header = request.headers.get("accept-language", "")
+        return texts.chosen(header, self.texts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for the page; send a browser at the server's root there; pass any other
+        one on.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -285,6 +296,7 @@ class Page:
         added = [(name.encode(), value.encode()) for name, value in self.headers.items()]
 
         async def send_guarded(message: Message) -> None:
+            """Send a message of the answer; its first one with the page's headers."""
             if message["type"] == "http.response.start":
                 headers = [*message["headers"], *added]
                 message = {**message, "headers": headers}
@@ -295,18 +307,20 @@ class Page:
 
 def _index(deployment: Deployment) -> str:
     """The page's HTML, in which only what depends on the language is left open."""
-    off = set[str]()
+    left_out = set[str]()
     if not deployment.consolidation:
-        off.add("consolidation")
+        left_out.add("consolidation")
     if not deployment.has_dream:
-        off.add("dream")
+        left_out.add("dream")
     if not deployment.has_offers:
-        off.add("offers")
+        left_out.add("offers")
     parts = list[str]()
     for part in PARTS:
-        if part.partition("/")[0] not in off:
+        feature, _, _ = part.partition("/")
+        if feature not in left_out:
             parts.append(part)
-    index = (FOLDER / "index.html").read_text("utf-8")
+    path = FOLDER / "index.html"
+    index = path.read_text("utf-8")
     index = index.replace("{parts}", " ".join(parts))
     # The page cannot ask without a token.
     index = index.replace("{sign-in}", deployment.settings.sign_in)

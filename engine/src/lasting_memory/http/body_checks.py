@@ -43,13 +43,15 @@ def shape(body: bytes) -> tuple[int, int]:
     """The largest number of brackets that a JSON text has open at once, and its commas between
     values.
     """
-    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
+    without_backslashes = body.replace(rb"\\", b"")
+    plain = without_backslashes.replace(rb"\"", b"")
+    mark_bytes = plain.translate(_MARKS, _NO_MARKS)
+    marks = np.frombuffer(mark_bytes, np.int8)
     quotes_before = np.cumsum(marks == _QUOTE)
-    is_outside = quotes_before % 2 == 0
-    outside = marks[is_outside]
-    is_comma = outside == _COMMA
-    steps = outside * ~is_comma
+    is_outside_of_texts = quotes_before % 2 == 0
+    marks = marks[is_outside_of_texts]
+    is_comma = marks == _COMMA
+    steps = marks * ~is_comma  # 1 opens a bracket, -1 closes one
     depths = np.cumsum(steps, dtype=np.int64)
     depth = depths.max(initial=0)
     commas = is_comma.sum()
@@ -57,14 +59,17 @@ def shape(body: bytes) -> tuple[int, int]:
 
 
 def _canonical(text: str) -> str:
-    """A text that is no id, or is one as `UUID` writes it. Raises `HTTPException` 422."""
+    """The text, if it is an id as `UUID` writes it, or no id.
+
+    Raises `HTTPException` 422 for an id in another spelling.
+    """
     try:
-        wanted = str(UUID(text))
+        canonical = str(UUID(text))
     except ValueError:  # not an id: the platform answers that
         return text
-    if text != wanted:
+    if text != canonical:
         raise HTTPException(
-            422, f"Ids are lower-case UUIDs with dashes; write this one as {wanted}."
+            422, f"Ids are lower-case UUIDs with dashes; write this one as {canonical}."
         )
     return text
 
@@ -121,8 +126,9 @@ def check_body(body: bytes, limit: int, fields: type[Fields] | None, *, asks_for
     except ValueError:  # not JSON: the platform answers that in the protocol's words
         value = None
     if len(body) > limit:
-        pictures = sum(len(picture) for picture in attachments.pictures_in(value))
-        size = len(body) - pictures
+        size = len(body)
+        for picture in attachments.pictures_in(value):
+            size -= len(picture)
         if size > limit:
             raise too_long(limit)
     if value is not None:
@@ -155,15 +161,25 @@ async def checked_thread_state(body: bytes, thread_id: str) -> bytes:
 
 
 def too_long(limit: int) -> HTTPException:
+    """The refusal of a body that is longer than the limit."""
     return HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
 
 
 def _check_fields(fields: type[Fields], value: object) -> None:
+    """Raise `HTTPException` 422 unless the fields of an object have these types.
+
+    A value that is no object has no fields.
+    """
+    if not isinstance(value, dict):
+        value = {}
     try:
-        fields.model_validate(value if isinstance(value, dict) else {})
+        fields.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise HTTPException(422, f"{first['loc'][0]}: {first['msg']}") from None
+        problems = error.errors(include_url=False)
+        problem = problems[0]
+        field = problem["loc"][0]
+        message = problem["msg"]
+        raise HTTPException(422, f"{field}: {message}") from None
 
 
 def check_head(scope: Scope, path: str) -> None:

@@ -1,4 +1,8 @@
-"""What another assistant knows about a person, which they bring along as a text."""
+"""What another assistant knows about a person, which they bring along as a text.
+
+A text has entries, such as lines; a part of it is what one run reads. A report is what a run answers
+about its part. What is not proposed of a text is left out, for a reason (`_BECAUSE`).
+"""
 
 import asyncio
 import json
@@ -47,7 +51,7 @@ _BECAUSE = {
 }
 # Lines told with a reason.
 _LINES_TOLD = 5
-# Parts that fail one after another, after which the others are not read.
+# After so many parts that fail one after another, the others are not read.
 _MOST_FAILURES = 3
 # Refusals after which a further part would be refused as well.
 _LASTING = frozenset({403, 409, 429})
@@ -114,7 +118,7 @@ async def bring(
 
 
 async def _json_lines(steps: AsyncIterator[PartBegins | Brought]) -> AsyncIterator[bytes]:
-    """Each as a line of JSON, and a refusal as the last one."""
+    """Each step as a line of JSON, and a refusal as the last one."""
     try:
         async for step in steps:
             yield _json_line(step.model_dump())
@@ -124,7 +128,9 @@ async def _json_lines(steps: AsyncIterator[PartBegins | Brought]) -> AsyncIterat
 
 
 def _json_line(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value).encode() + b"\n"
+    """A value as a line of JSON."""
+    line = json.dumps(value)
+    return f"{line}\n".encode()
 
 
 async def _read_text(
@@ -141,10 +147,10 @@ async def _read_text(
     began = datetime.now(UTC).isoformat()
     summary = _Summary(text)
     failures = list[FailedPart]()
-    in_a_row = 0
+    failures_in_a_row = 0
     for number, entries in enumerate(parts, 1):
         yield PartBegins(part=number, parts=len(parts), found=text.found)
-        if in_a_row >= _MOST_FAILURES:
+        if failures_in_a_row >= _MOST_FAILURES:
             summary.leave_out("not_read", entries)
             continue
         part = consolidation.Part(text_id, began, entries)
@@ -155,12 +161,14 @@ async def _read_text(
                 raise
             report = {"reason": str(error.detail)}
             if error.status_code in _LASTING:
-                in_a_row = _MOST_FAILURES
-        if summary.add(report, entries):
-            in_a_row = 0
+                failures_in_a_row = _MOST_FAILURES
+        was_read = summary.add(report, entries)
+        if was_read:
+            failures_in_a_row = 0
         else:
-            in_a_row += 1
-            failures.append(FailedPart(part=number, reason=report["reason"]))
+            failures_in_a_row += 1
+            failure = FailedPart(part=number, reason=report["reason"])
+            failures.append(failure)
     proposal = await _proposal_of(caller, text_id)
     yield summary.answer(proposal, len(parts), failures)
 
@@ -180,9 +188,9 @@ async def _proposal_of(caller: PersonRequest, text_id: str) -> Proposal | None:
 async def _in_own_task(
     caller: PersonRequest, owner: consolidation.Owner, part: consolidation.Part
 ) -> dict[str, Any]:
-    """The report of a part, which is read to its end even where the client goes away.
+    """The report of the run that reads a part, in a task that goes on even if the client goes away.
 
-    So no thread is left with a part of the text.
+    So no thread is left with a part of the text. Raises `HTTPException` as `run_and_wait`.
     """
     task = asyncio.create_task(_read_part(caller, owner, part))
     _tasks.add(task)
@@ -194,10 +202,13 @@ async def _in_own_task(
 
 
 def _forget_task(task: asyncio.Task[dict[str, Any] | NothingToDo]) -> None:
+    """Let go of a task that has ended, and log its error."""
     _tasks.discard(task)
-    # Whoever waits for it is told as well.
-    if not task.cancelled() and task.exception() is not None:
-        logger.debug("A part of a text was not read.", exc_info=task.exception())
+    if task.cancelled():
+        return
+    error = task.exception()
+    if error is not None:  # whoever waits for the task gets it, too
+        logger.debug("A part of a text was not read.", exc_info=error)
 
 
 async def _read_part(
@@ -244,24 +255,28 @@ class _Summary:
         return True
 
     def leave_out(self, reason: str, entries: Sequence[consolidation.Entry]) -> None:
+        """Count entries as left out for this reason."""
         texts = [entry.text for entry in entries]
         counted = consolidation.counted({reason: texts})
         self._add_left_out(reason, counted[reason])
 
     def _add_left_out(self, reason: str, left_out: Mapping[str, Any]) -> None:
-        known = self._left_out.setdefault(reason, {"count": 0, "lines": []})
-        lines = known["lines"] + left_out["lines"]
-        known["lines"] = lines[:_LINES_TOLD]
-        known["count"] += left_out["count"]
+        """Add to what is left out for this reason: how many entries, and the first of their lines."""
+        total = self._left_out.setdefault(reason, {"count": 0, "lines": []})
+        lines = total["lines"] + left_out["lines"]
+        total["lines"] = lines[:_LINES_TOLD]
+        total["count"] += left_out["count"]
 
     def answer(self, proposal: Proposal | None, parts: int, failures: list[FailedPart]) -> Brought:
+        """The answer about the whole text, which has so many parts."""
         framing = consolidation.counted({"framing": self._text.framing})
         left_out = dict[str, LeftOut]()
         for reason, counted in self._left_out.items():
             left_out[reason] = LeftOut.model_validate(counted)
+        sentences = [self._sentence(), *self._reasons]
         return Brought(
             proposal=proposal,
-            reason=" ".join([self._sentence(), *self._reasons]),
+            reason=" ".join(sentences),
             notes=self._notes,
             found=self._text.found,
             proposed=self._proposed,
@@ -274,15 +289,17 @@ class _Summary:
 
     def _sentence(self) -> str:
         """How much was found, proposed and left out, and why."""
-        count = 0
+        total = 0
         reasons = list[str]()
         for reason, left_out in self._left_out.items():
-            count += left_out["count"]
-            reasons.append(f"{_BECAUSE[reason]} ({left_out['count']:,})")
-        sentence = (
-            f"{self._text.found:,} found, {self._proposed:,} proposed, {count:,} left out"
-            f"{': ' if reasons else ''}{'; '.join(reasons)}."
-        )
+            count = left_out["count"]
+            total += count
+            reasons.append(f"{_BECAUSE[reason]} ({count:,})")
+        sentence = f"{self._text.found:,} found, {self._proposed:,} proposed, {total:,} left out"
+        if reasons:
+            listed_reasons = "; ".join(reasons)
+            sentence += f": {listed_reasons}"
+        sentence += "."
         if self._invented:
             invented = "; ".join(self._invented[:_LINES_TOLD])
             sentence += f" Not added, because the text does not say it: {invented}"

@@ -105,6 +105,9 @@ async def consolidate(
 
 
 async def _from_beginning(caller: PersonRequest, query: RunQuery) -> Response:
+    """The answer to a request with `from=beginning` or `tokens`: an estimate, or how far the dream
+    is.
+    """
     if query.dry_run or query.tidy or not query.beginning:
         raise HTTPException(
             422, "from=beginning goes with tokens alone, and tokens with from=beginning."

@@ -20,10 +20,11 @@ from lasting_memory.platform import get_client
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 # A confirmed estimate may be so many times what is estimated now: people talk meanwhile.
-_MOST = 2
+_MAX_TIMES_ESTIMATE = 2
 
 
 def _check_is_on(request: Request) -> None:
+    """Raise `HTTPException` 404 where there is no consolidation."""
     if request.app.state.deployment.consolidation is None:
         raise HTTPException(
             404, "There is no consolidation here: consolidation is None in deployment.py."
@@ -92,8 +93,11 @@ async def _last_message(
     client: LangGraphClient, trigger: Trigger, text: str, context: Any
 ) -> str | None:
     """Run consolidation, and return what it said last; None if it did not come to its end."""
-    run_input: Any = {"messages": [{"role": "user", "content": text}] if text else []}
-    started = list[Any]()
+    messages = list[dict[str, str]]()
+    if text:
+        messages.append({"role": "user", "content": text})
+    run_input: Any = {"messages": messages}
+    created_runs = list[Any]()
     with may_set("trigger"):
         values: Any = await client.runs.wait(
             None,
@@ -103,23 +107,31 @@ async def _last_message(
             metadata={"trigger": trigger},
             on_disconnect="cancel",
             raise_error=False,
-            on_run_created=started.append,
+            on_run_created=created_runs.append,
         )
-    message = _last_of(values)
-    if message.get("type") == "ai" and not message.get("tool_calls"):
+    message = _final_message(values)
+    is_answer = message.get("type") == "ai" and not message.get("tool_calls")
+    if is_answer:
         return str(message.get("content"))
     # As when it is cancelled: then its thread stays.
-    await _delete_threads(client, [run["thread_id"] for run in started])
+    thread_ids = [run["thread_id"] for run in created_runs]
+    await _delete_threads(client, thread_ids)
     return None
 
 
-def _last_of(values: Any) -> Mapping[str, Any]:
+def _final_message(values: Any) -> Mapping[str, Any]:
     """The last message of a thread's state; an empty one where there is none."""
-    messages = values.get("messages") if isinstance(values, dict) else None
-    return messages[-1] if messages else {}
+    if not isinstance(values, dict):
+        return {}
+    messages = values.get("messages")
+    if not messages:
+        return {}
+    last_message: Mapping[str, Any] = messages[-1]
+    return last_message
 
 
 async def _delete_threads(client: LangGraphClient, thread_ids: list[str]) -> None:
+    """Delete these threads, as far as they are there and no run goes on in them."""
     if not thread_ids:
         return
     for thread in await client.threads.search(ids=thread_ids):
@@ -143,7 +155,8 @@ def check_dreams(request: Request) -> None:
 async def read_again(caller: PersonRequest, tokens: int | None) -> DreamEstimate | DreamState:
     """The estimate, as long as none is confirmed; else the dream that begins, or goes on.
 
-    Raises `HTTPException` 409 where one is going, and 422 for more tokens than that may take.
+    `tokens` is the confirmed estimate; None: there is none. Raises `HTTPException` 409 where a dream
+    goes on already, and 422 for more tokens than it may take.
     """
     check_dreams(caller.http)
     caller.check_own()
@@ -165,10 +178,11 @@ async def read_again(caller: PersonRequest, tokens: int | None) -> DreamEstimate
             )
         if not estimate.conversations:
             raise HTTPException(422, "You have no conversation that could be read again.")
-        if tokens > _MOST * estimate.tokens:
+        max_tokens = _MAX_TIMES_ESTIMATE * estimate.tokens
+        if tokens > max_tokens:
             raise HTTPException(
                 422,
-                f"'query.tokens' is {tokens}; use at most {_MOST * estimate.tokens}, or ask again "
+                f"'query.tokens' is {tokens}; use at most {max_tokens}, or ask again "
                 "without it for the estimate.",
             )
         async with platform.acting_as_caller(caller.http), get_client() as client:

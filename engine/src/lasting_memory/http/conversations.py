@@ -94,9 +94,14 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
 
 
 async def _check_thread(caller: PersonRequest, thread_id: str, *, names_person: bool) -> None:
-    """Raise 404 for a thread of somebody else. An operator who names nobody may see any."""
+    """Raise `HTTPException` 404 for a thread that is not there, or is not the person's.
+
+    An operator may ask about any thread; one who names a person about that person's alone.
+    """
     is_operator = identity.is_operator(caller.http.user, caller.deployment.settings)
-    owner = None if is_operator and not names_person else asdict(caller.actor)
+    owner: dict[str, str] | None = asdict(caller.actor)
+    if is_operator and not names_person:
+        owner = None
     async with get_client() as client:
         threads = await client.threads.search(
             ids=[thread_id], metadata=owner, limit=1, select=["thread_id"]

@@ -228,6 +228,7 @@ class _Erasure:
         """The change of a file that takes the fact out."""
 
         def without_fact(before: FileData | None) -> FileData | None:
+            """The file without the fact; one that is no text stays as it is."""
             if before is None or before["encoding"] != "utf-8":
                 return before
             content = self.fact.cleaned(key, before["content"])
@@ -309,6 +310,7 @@ async def _find_erasure(
         texts |= await _texts_in(caller, namespace)
 
     def fact_and_sources() -> tuple[Fact, list[str]]:
+        """The fact, and the conversations that it came from. Blocks."""
         lines = wordings_in(texts)
         fact = fact_of(text, revisions, lines)
         thread_ids = fact.threads(histories)

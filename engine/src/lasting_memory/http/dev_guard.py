@@ -35,7 +35,10 @@ class DevGuard:
         self.settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reason = None if scope["type"] == "lifespan" else self._refusal(scope)
+        """Pass a request on, or answer 403 with the reason why not."""
+        reason = None
+        if scope["type"] != "lifespan":
+            reason = self._refusal(scope)
         if reason is None:
             await self.app(scope, receive, send)
             return
@@ -48,8 +51,10 @@ class DevGuard:
         """The reason to refuse a request, in one line, or None."""
         root = scope.get("root_path", "")
         path = str(scope["path"]).removeprefix(root)
+        area = ""
         match = _CLOSED.match(path)
-        area = match[1].lower() if match else ""
+        if match:
+            area = match[1].lower()
         if area == "internal":
             return (
                 "/internal/* is closed: it wipes or shows everything and asks nobody who they are."
@@ -98,8 +103,8 @@ class DevGuard:
     def _is_allowed_origin(self, origin: str, host: str) -> bool:
         """Whether pages of this origin may call: the server's own, or a website in `http.cors`."""
         settings = self.settings
-        own = f"://{host.lower()}"
-        if origin.lower() in (f"http{own}", f"https{own}"):
+        own_address = host.lower()
+        if origin.lower() in (f"http://{own_address}", f"https://{own_address}"):
             return True
         if origin in settings.cors_origins:
             return True
@@ -110,7 +115,8 @@ class DevGuard:
 
 
 def _shown(values: list[str]) -> str:
+    """The first two values of a header, shortened, as a message shows them."""
     if not values:
         return "missing"
-    shown = [f"{value[:_SHOWN]!a}" for value in values[:2]]
-    return ", ".join(shown)
+    first_values = [f"{value[:_SHOWN]!a}" for value in values[:2]]
+    return ", ".join(first_values)

@@ -26,17 +26,19 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
 
     It quotes no value, which may be a credential, or long.
     """
-    first = error.errors()[0]
-    loc = first["loc"]
-    if first["type"] == "json_invalid":
-        loc = loc[:1]  # the rest is a character's number
-    names = ".".join(map(str, loc))
-    place = repr(names[:80])  # the names may be the client's, too
-    reason = first["msg"].removeprefix("Value error, ")
-    return JSONResponse({"detail": f"{place} is refused: {reason}"}, 422)
+    problem = error.errors()[0]
+    names = problem["loc"]
+    if problem["type"] == "json_invalid":
+        names = names[:1]  # the rest is a character's number
+    path = ".".join(map(str, names))
+    field = repr(path[:80])  # the names may be the client's, too
+    message = str(problem["msg"])
+    reason = message.removeprefix("Value error, ")
+    return JSONResponse({"detail": f"{field} is refused: {reason}"}, 422)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
+    """A refusal in its own words, and with its kind in a header."""
     status = 422
     if isinstance(error, DecidedError):
         status = 409
@@ -50,13 +52,15 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _misconfigured(_: Request, error: SettingsError) -> Response:
+    """What is wrong with the settings, which an operator mends."""
     return JSONResponse({"detail": str(error)}, 400)
 
 
 async def _failed(request: Request, error: ValueError) -> Response:
-    """What is no refusal is an error of the server's, of a fork's routes as well.
+    """The answer to a `ValueError` that is no refusal: 500, as to any error of the server's, also in
+    a fork's routes. Its words are for the log alone.
 
-    Its words are for the log alone.
+    The platform's own routes answer 400 to a value that they cannot use, as without this library.
     """
     answer = await platform.bad_request(request, error)
     if answer:

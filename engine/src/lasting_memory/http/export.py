@@ -1,4 +1,8 @@
-"""Everything of a person's, exported as one JSON document."""
+"""Everything of a person's, exported as one JSON document.
+
+`memories` are the namespaces of the person's files, each with the id of the assistant whose memory
+it is, "" if it is that of all assistants.
+"""
 
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -79,7 +83,8 @@ async def document(
         "left_out": ["temporary conversations"],
         "controls": controls_of(await controls(store, actor, deployment)).model_dump(),
     }
-    yield json.dumps(head)[:-1].encode()
+    head_json = json.dumps(head).removesuffix("}")
+    yield head_json.encode()
     files = _Files(store, deployment.limits)
     lists = {
         "files": files.of(memories),
@@ -93,7 +98,8 @@ async def document(
             comma = b",\n"
         yield b"\n]"
     tail = {"deleted_files": files.deleted, "unreadable": files.unreadable}
-    yield b", " + (await platform.in_thread(_json, tail))[1:] + b"\n"
+    tail_json = await platform.in_thread(_json, tail)
+    yield b", " + tail_json.removeprefix(b"{") + b"\n"
 
 
 async def _proposals(
@@ -107,13 +113,12 @@ async def _proposals(
     changes = dict[str, list[ExportedChange]]()
     for place, assistant_id in memories.items():
         memory = Memory(store, actor, place, deployment)
-        shown, changes_of = await memory.exported_proposals()
-        for proposal in shown:
-            proposals.append(
-                ExportedProposal.model_validate({**proposal, "assistant_id": assistant_id})
-            )
-        for proposal_id, of_proposal in changes_of.items():
-            changes[proposal_id] = [_change(change) for change in of_proposal]
+        shown_proposals, changes_by_id = await memory.exported_proposals()
+        for shown in shown_proposals:
+            proposal = ExportedProposal.model_validate({**shown, "assistant_id": assistant_id})
+            proposals.append(proposal)
+        for proposal_id, proposal_changes in changes_by_id.items():
+            changes[proposal_id] = [_change(change) for change in proposal_changes]
     return proposals, changes
 
 
@@ -153,6 +158,7 @@ async def _offers(
 
 
 def _change(change: Mapping[str, Any]) -> ExportedChange:
+    """A change of a proposal, as it is exported."""
     return {
         "path": change["path"],
         "before": change["before"],
@@ -171,16 +177,18 @@ class _Files:
         self.unreadable = list[ExportedValue]()
 
     async def of(self, memories: Mapping[Namespace, str]) -> AsyncIterator[bytes]:
-        """The files of memories, which are given with their assistants' ids, as JSON."""
-        for place, assistant_id in memories.items():
-            histories = dict(await journal.histories(self._store, place, self._limits))
-            for item in await journal.all_items(self._store, place):
-                history = histories.pop(item.key, [])
+        """The files of these memories, each as JSON."""
+        store = self._store
+        for namespace, assistant_id in memories.items():
+            all_histories = await journal.histories(store, namespace, self._limits)
+            history_by_key = dict(all_histories)
+            for item in await journal.all_items(store, namespace):
+                history = history_by_key.pop(item.key, [])
                 file = self._file(item, _revisions(history), assistant_id)
                 if file is not None:
                     yield await platform.in_thread(_json, file)
-            # What is left has no file any more.
-            for key, history in histories.items():
+            # The other histories are of files that were deleted.
+            for key, history in history_by_key.items():
                 if history:
                     path = f"{ROUTE}{key}"
                     self._add_deleted(path, _revisions(history), assistant_id)
@@ -188,6 +196,7 @@ class _Files:
     def _file(
         self, item: Item, revisions: list[ExportedRevision], assistant_id: str
     ) -> ExportedFile | None:
+        """A file as it is exported; None, and noted as unreadable, for an item that is no file."""
         path = f"{ROUTE}{item.key}"
         try:
             file = stored_file(item)
@@ -216,6 +225,7 @@ class _Files:
         return exported
 
     def _add_deleted(self, path: str, revisions: list[ExportedRevision], assistant_id: str) -> None:
+        """Note a deleted file with its history."""
         deleted: ExportedDeletedFile = {"path": path, "revisions": revisions}
         if assistant_id:
             deleted["assistant_id"] = assistant_id
@@ -223,10 +233,13 @@ class _Files:
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, default=str).encode()
+    """A value as JSON; what JSON has no form for becomes a text. Blocks."""
+    text = json.dumps(value, default=str)
+    return text.encode()
 
 
 def _revisions(history: Sequence[journal.Revision]) -> list[ExportedRevision]:
+    """The revisions of a file, as they are exported."""
     return [
         {
             "revision": revision.number,
@@ -251,7 +264,8 @@ async def conversations(
     for metadata in owned_by(actor, agents):
         ids = await _thread_ids(client, metadata)
         for start in range(0, len(ids), _PAGE):
-            objects = await _threads(client, metadata, ids[start : start + _PAGE])
+            end = start + _PAGE
+            objects = await _threads(client, metadata, ids[start:end])
             if objects:
                 yield objects
 
@@ -276,11 +290,12 @@ async def _thread_ids(client: LangGraphClient, metadata: Mapping[str, str]) -> l
 async def _threads(
     client: LangGraphClient, metadata: Mapping[str, str], ids: Sequence[str]
 ) -> bytes:
-    """These conversations as JSON objects with commas; one that cannot be read has an `error`.
+    """These conversations as JSON objects with commas between them.
 
-    The platform's JSON is passed on unread: decoding it would take several times as long, and a
-    response that httpx has read whole stays in memory until Python collects cycles. Raises
-    `HTTPStatusError` in an outage.
+    If the platform cannot read all of them, they are asked for one by one, and one that it cannot
+    read has an `error`. Raises `HTTPStatusError` in an outage. The platform's JSON is passed on
+    unread: decoding it would take several times as long, and a response that httpx has read whole
+    stays in memory until Python collects cycles.
     """
     fields = ["thread_id", "created_at", "updated_at", "metadata", "values"]
     query = {"metadata": metadata, "limit": len(ids), "select": fields, "ids": ids}

@@ -1,4 +1,8 @@
-"""A person's files over HTTP: list, read, write, delete, history, undo."""
+"""A person's files over HTTP: list, read, write, delete, history, undo.
+
+A history is a file's revisions, the newest first. Where a client sends `If-Match`, the file is
+changed only if it is still at this revision. The source of a line is who vouches for it.
+"""
 
 import itertools
 import re
@@ -60,7 +64,7 @@ _SOURCE_NAMES: Mapping[Source, Literal["confirmed", "inferred", "unconfirmed"]] 
 }
 router = requests.memory_router(requests.IN_TURN)
 # Of taking changes back from a file that others are changing.
-_TRIES = 5
+_MAX_TRIES = 5
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
@@ -95,22 +99,22 @@ async def list_files(caller: Caller, query: MemoryQuery) -> MemoryFiles:
     shared = list[SharedFolder]()
     for group in caller.groups:
         group_items = await journal.all_items(caller.store, group.namespace)
+        group_files = [_list_entry(item, group.path_of(item.key)) for item in group_items]
         folder = SharedFolder(
             path=group.path,
             claim=group.claim,
             group=group.value,
             writes=group.writes,
-            files=[_listed(item, group.path_of(item.key)) for item in group_items],
+            files=group_files,
         )
         shared.append(folder)
-    return MemoryFiles(
-        files=[_listed(item, f"{ROUTE}{item.key}") for item in items],
-        usage=usage_from(usage_of(items, caller.deployment.limits)),
-        shared=shared,
-    )
+    files = [_list_entry(item, f"{ROUTE}{item.key}") for item in items]
+    usage = usage_of(items, caller.deployment.limits)
+    return MemoryFiles(files=files, usage=usage_from(usage), shared=shared)
 
 
-def _listed(item: Item, path: str) -> ListedFile | UnreadableFile:
+def _list_entry(item: Item, path: str) -> ListedFile | UnreadableFile:
+    """A file as a list shows it, or the error of an item that is no file."""
     try:
         file = stored_file(item)
     except RefusedWrite as error:
@@ -133,24 +137,28 @@ async def read_file(caller: Caller, query: ReadableQuery, response: Response) ->
     or else those that its author read. Of a group's file authors are named without their
     conversations.
     """
-    item = await _item(caller, query.path)
+    path = query.path
+    item = await _find_item(caller, path)
     file = stored_file(item)
+    content = file["content"]
     revision = requests.revision_of(item)
-    revisions = await _history(caller, query.path)
+    revisions = await _history(caller, path)
+    lines = await platform.in_thread(_line_origins, path, content, revisions)
     response.headers["etag"] = f'"{revision}"'
     return MemoryFile(
-        content=file["content"],
+        content=content,
         encoding=file["encoding"],
         created_at=file.get("created_at", ""),
         modified_at=file.get("modified_at", ""),
-        path=query.path,
-        bytes=len(file["content"].encode()),
+        path=path,
+        bytes=len(content.encode()),
         revision=revision,
-        lines=await platform.in_thread(_line_origins, query.path, file["content"], revisions),
+        lines=lines,
     )
 
 
-async def _item(caller: requests.PersonRequest, path: str) -> Item:
+async def _find_item(caller: requests.PersonRequest, path: str) -> Item:
+    """What the store has of a file that the caller may read. Raises `HTTPException` 404 if nothing."""
     place = caller.place(path)
     item = await caller.store.aget(place.namespace, place.key)
     if item is None:
@@ -167,11 +175,12 @@ async def _history(caller: requests.PersonRequest, path: str) -> list[Revision]:
     if not place.is_shared:
         return revisions
     # In which conversation somebody's agent wrote a line is that person's own.
-    shown = list[Revision]()
+    without_conversations = list[Revision]()
     for revision in revisions:
         author = replace(revision.author, run_id="", thread_id="")
-        shown.append(replace(revision, author=author))
-    return shown
+        shown_revision = replace(revision, author=author)
+        without_conversations.append(shown_revision)
+    return without_conversations
 
 
 # The source of a line, in the form that `prompts/consolidation.md` asks for.
@@ -181,12 +190,16 @@ _SAID_IN = re.compile(r"\bthread ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b
 def _line_origins(
     path: str, content: str, revisions: Sequence[Revision]
 ) -> list[LineOrigin | None]:
-    """The origin of each line of a file; empty where that is unknown. Blocks."""
-    # Other code wrote the file, or it is changing at this moment.
-    if not revisions or revisions[0].content != content:
+    """The origin of each line of a file, None for a line of an unknown one; no origins at all where
+    the newest revision is not this content. Blocks.
+    """
+    if not revisions:
+        return []
+    newest = revisions[0]
+    if newest.content != content:  # other code wrote the file, or it is changing at this moment
         return []
     lines = journal.lines_of(content)
-    sources = shown_sources(path, content, revisions[0].sources)
+    sources = shown_sources(path, content, newest.sources)
     origins = list[LineOrigin | None]()
     for number, revision in enumerate(journal.line_origins(revisions)):
         if revision is None:
@@ -206,9 +219,10 @@ def _line_origin(line: str, revision: Revision, source: Source) -> LineOrigin:
     """
     author = revision.author
     threads = author.thread_id.split()
-    named = _SAID_IN.search(line)
-    if named and author.kind not in {"agent", "subagent"}:
-        threads = [named[1]]
+    is_agents = author.kind in {"agent", "subagent"}
+    named_thread = _SAID_IN.search(line)
+    if named_thread and not is_agents:
+        threads = [named_thread[1]]
     return LineOrigin(
         revision=revision.number,
         at=revision.at,
@@ -236,7 +250,7 @@ async def delete_file(
     caller: Caller, query: FileQuery, body: NoBody = None, if_match: IfMatch = None
 ) -> WrittenFile:
     """Delete a file. Its history stays, and it can be undone."""
-    item = await _item(caller, query.path)
+    item = await _find_item(caller, query.path)
     try:
         stored_file(item)
     except RefusedWrite:  # a value of other code, not a file
@@ -256,10 +270,10 @@ async def _replace(
     if if_match is None:
         return await _revise(caller, path, file, None, vouch=vouch)
     revisions = await _history(caller, path)
-    return await _replace_known(caller, path, file, if_match, revisions, vouch=vouch)
+    return await _replace_unless_moved(caller, path, file, if_match, revisions, vouch=vouch)
 
 
-async def _replace_known(
+async def _replace_unless_moved(
     caller: requests.PersonRequest,
     path: str,
     file: FileData | None,
@@ -269,11 +283,15 @@ async def _replace_known(
     vouch: Vouch | None = None,
 ) -> WrittenFile:
     """Replace a file if its history still is `revisions`, and as `If-Match` says. Raises 412."""
-    newest = revisions[0] if revisions else NOTHING
-    # Revision 0 is no file.
-    number = newest.number if newest.content is not None else 0
+    newest = NOTHING
+    if revisions:
+        newest = revisions[0]
+    number = 0  # as no file has it
+    if newest.content is not None:
+        number = newest.number
     expected_id = newest.id
-    if if_match is not None and if_match.strip('"') != str(number):
+    is_as_client_says = if_match is None or if_match.strip('"') == str(number)
+    if not is_as_client_says:
         expected_id = "another"  # which no revision has
     return await _revise(caller, path, file, expected_id, number, vouch=vouch)
 
@@ -287,10 +305,17 @@ async def _revise(
     *,
     vouch: Vouch | None = None,
 ) -> WrittenFile:
-    """Make a revision. Raises 412 unless the file is at the expected one; None expects nothing."""
+    """Make a revision of a file, or delete it (None). `number` is of the revision that is expected.
+
+    Raises 412 unless the file is at the revision with the expected id; None expects nothing.
+    """
+
+    def replaced(_: FileData | None) -> FileData | None:
+        return file
+
     try:
         key = requests.key_of(path)
-        revision = await caller.files.arevise(key, lambda _: file, expected_id, vouch=vouch)
+        revision = await caller.files.arevise(key, replaced, expected_id, vouch=vouch)
     except journal.MovedError:
         raise HTTPException(
             412, f"{path} is at revision {number} or later by now; read it again."
@@ -304,30 +329,33 @@ async def read_history(caller: Caller, query: ReadableQuery) -> FileHistory:
 
     They are 50, where the deployment does not say otherwise.
     """
-    revisions = await _history(caller, query.path)
+    path = query.path
+    revisions = await _history(caller, path)
     dropped = 0
     if revisions:
-        most = caller.deployment.limits.revisions_kept
-        made = revisions[0].number
-        dropped = min(most, made) - len(revisions)
+        limit = caller.deployment.limits.revisions_kept
+        ever_made = revisions[0].number
+        dropped = min(limit, ever_made) - len(revisions)
     else:
-        await _item(caller, query.path)
-    return FileHistory(
-        path=query.path,
-        revisions=await platform.in_thread(_with_diffs, revisions),
-        revisions_dropped=dropped,
-    )
+        await _find_item(caller, path)
+    summaries = await platform.in_thread(_with_diffs, revisions)
+    return FileHistory(path=path, revisions=summaries, revisions_dropped=dropped)
 
 
 def _with_diffs(revisions: Sequence[Revision]) -> list[RevisionSummary]:
-    """Revisions, newest first, with their diffs, which are cut where they are long. Blocks."""
+    """Revisions, newest first, with their diffs, which are cut where they are long. Blocks.
+
+    A revision has no diff where the one before it is not kept any more.
+    """
     summaries = list[RevisionSummary]()
     for new, old in itertools.zip_longest(revisions, revisions[1:]):
-        is_known = old is not None or new.number == 1
-        before = old.content if old else None
+        old_text = ""
+        if old is not None:
+            old_text = old.content or ""
         diff = None
-        if is_known:
-            diff = journal.diff(before or "", new.content or "")
+        is_old_text_known = old is not None or new.number == 1
+        if is_old_text_known:
+            diff = journal.diff(old_text, new.content or "")
         if diff:
             diff = journal.cut_diff(f"{diff}\n")
         summaries.append(summary_of(new, diff))
@@ -346,10 +374,10 @@ async def undo(
     path = body.path
     if body.changes is None:
         revisions = await _history(caller, path)
-        revision = _restored(body, revisions)
+        revision = _revision_to_restore(body, revisions)
         vouch = await platform.in_thread(_vouch_of_old, path, [revision], is_restored=True)
         return await _replace(caller, path, revision.file(), if_match, vouch)
-    tries = _TRIES if body.changes and not if_match else 1
+    tries = _MAX_TRIES if body.changes and not if_match else 1
     while True:
         try:
             return await _take_back(caller, path, body.changes, if_match)
@@ -365,36 +393,36 @@ async def _take_back(
 ) -> WrittenFile:
     """Take changes back from a file as it is now. Raises 412 where somebody else writes meanwhile."""
     revisions = await _history(caller, path)
-    file = await platform.in_thread(_taken_back, path, changes, revisions)
+    file = await platform.in_thread(_without_changes, path, changes, revisions)
     vouch = await platform.in_thread(_vouch_of_old, path, revisions)
-    return await _replace_known(caller, path, file, if_match, revisions, vouch=vouch)
+    return await _replace_unless_moved(caller, path, file, if_match, revisions, vouch=vouch)
 
 
-def _restored(body: Undo, revisions: Sequence[Revision]) -> Revision:
+def _revision_to_restore(body: Undo, revisions: Sequence[Revision]) -> Revision:
     """The revision to which a file is undone. Raises `HTTPException` 404."""
-    wanted = str(body.revision)
+    id_or_number = str(body.revision)
     for revision in revisions:
-        if wanted in {revision.id, str(revision.number)}:
+        if id_or_number in {revision.id, str(revision.number)}:
             return revision
-    raise _unknown_revision(body.path, wanted)
+    raise _unknown_revision(body.path, id_or_number)
 
 
 def _vouch_of_old(path: str, revisions: Sequence[Revision], *, is_restored: bool = False) -> Vouch:
     """Who vouches for lines that come back: whoever did in the newest of these revisions that has
     them. `is_restored`: also for those that are there now. Blocks.
     """
-    known = dict[str, Source]()
+    source_by_entry = dict[str, Source]()
     for revision in reversed(revisions):
         if revision.encoding == "utf-8":
             sources = sources_in(path, revision.content, revision.sources)
-            known.update(sources)
+            source_by_entry.update(sources)
     otherwise = vouch_new_as(Source.INFERRED)
     if is_restored:
-        return vouch_all_by(known, otherwise)
-    return vouch_new_by(known, otherwise)
+        return vouch_all_by(source_by_entry, otherwise)
+    return vouch_new_by(source_by_entry, otherwise)
 
 
-def _taken_back(
+def _without_changes(
     path: str, changes: Sequence[str], revisions: Sequence[Revision]
 ) -> FileData | None:
     """The file without what these revisions changed. Raises `HTTPException` 404 or 409. Blocks."""
@@ -402,9 +430,9 @@ def _taken_back(
     for change in changes:
         if change not in ids:
             raise _unknown_revision(path, change)
-    earlier = [*revisions[1:], NOTHING]
+    predecessors = [*revisions[1:], NOTHING]
     content = revisions[0].content if revisions else None
-    for revision, before in zip(revisions, earlier, strict=True):
+    for revision, before in zip(revisions, predecessors, strict=True):
         if revision.id not in changes:
             continue
         if not before.number and revision.number > 1:
@@ -421,6 +449,7 @@ def _taken_back(
 
 
 def _unknown_revision(path: str, revision: str) -> HTTPException:
+    """The refusal of a revision that the history of a file does not have."""
     return HTTPException(
         404,
         f"{path} has no revision {revision[:40]} in its history; GET /memory/history lists them.",

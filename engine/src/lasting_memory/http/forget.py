@@ -1,6 +1,7 @@
 """Forgetting a person: everything of theirs is deleted, and earlier runs write nothing afterwards.
 
-A run goes on until it has ended, also where it was cancelled.
+A run goes on until it has ended, also where it was cancelled. Everything of a person's is: items of
+the store in their namespaces, threads with their runs and checkpoints, and what is being embedded.
 """
 
 import asyncio

@@ -1,7 +1,9 @@
 """Conversations of an export, which become history.
 
 Their text alone comes, to be read and searched. They are never continued, and never consolidated as
-what the person says.
+what the person says. An imported conversation has an id that follows from its person and text, so
+that it is found again when the same export comes once more. The id that it had where it was exported
+is its original id.
 """
 
 import hashlib
@@ -27,13 +29,13 @@ from lasting_memory.http.requests import IMPORT_IS_GONE, PersonRequest
 from lasting_memory.people import identity
 
 # Of one conversation: messages, and characters of all of them. A longer one is left out.
-_MESSAGES = 5_000
-_CHARS = 2_000_000
-_TITLE_CHARS = 200
+_MAX_MESSAGES = 5_000
+_MAX_CHARS = 2_000_000
+_MAX_TITLE_CHARS = 200
 # The namespace of the ids of imported conversations.
-_IDS = UUID("0f0b4c1e-5a53-4c39-9b0c-6b7f1f0f6d52")
+_ID_NAMESPACE = UUID("0f0b4c1e-5a53-4c39-9b0c-6b7f1f0f6d52")
 # Ids of one conversation that are tried, if somebody else has it.
-_TRIES = 5
+_MAX_TRIES = 5
 # Before this nobody talked to an assistant.
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _SPEAKERS = ("human", "ai")
@@ -50,10 +52,11 @@ async def import_conversations(
     original_ids = [_canonical(conversation.original_id) for conversation in conversations]
     owners = await _owners(client, {*original_ids, *first_ids})
     counts = Counter[str]()
-    for number, conversation in enumerate(conversations):
-        by_original_id = owners.get(original_ids[number])
-        by_first_id = owners.get(first_ids[number])
-        if actor in (by_original_id, by_first_id):
+    ids = zip(original_ids, first_ids, strict=True)
+    for conversation, (original_id, first_id) in zip(conversations, ids, strict=True):
+        owner_of_original = owners.get(original_id)
+        owner_of_import = owners.get(first_id)
+        if actor in (owner_of_original, owner_of_import):
             counts["there"] += 1
         else:
             outcome = await _create(caller, client, conversation)
@@ -81,17 +84,16 @@ class _Conversation:
     metadata: Mapping[str, Any]
 
     def ids(self, actor: identity.Actor) -> Iterator[str]:
-        """The ids that it may have.
+        """The ids that it may have, the first one first.
 
         They are the same for the same person and text, whoever computes them, and nobody else's.
         """
-        said = list[tuple[str, str]]()
-        for message in self.messages:
-            said.append((message.kind, message.text))
-        text = json.dumps([self.original_id, said])
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        for number in range(_TRIES):
-            name = f"{number}/{digest}"
+        turns = [(message.kind, message.text) for message in self.messages]
+        text = json.dumps([self.original_id, turns])
+        digest = hashlib.sha256(text.encode())
+        hex_digest = digest.hexdigest()
+        for number in range(_MAX_TRIES):
+            name = f"{number}/{hex_digest}"
             yield own_id(actor, name)
 
     def supersteps(self, thread_id: str) -> list[dict[str, Any]]:
@@ -108,15 +110,16 @@ class _Conversation:
             if message.at:
                 stored["additional_kwargs"] = {days.SAID_AT: message.at}
             messages.append(stored)
-        said = {"values": {"messages": messages}, "as_node": "__start__"}
+        values = {"messages": messages}
+        start = {"values": values, "as_node": "__start__"}
         end = {"values": None, "as_node": "__end__"}
-        return [{"updates": [said]}, {"updates": [end]}]
+        return [{"updates": [start]}, {"updates": [end]}]
 
 
 def own_id(actor: identity.Actor, name: str) -> str:
     """An id that nobody else's imports have."""
     person = json.dumps([actor.org_id, actor.user_id])
-    namespace = uuid5(_IDS, person)
+    namespace = uuid5(_ID_NAMESPACE, person)
     return str(uuid5(namespace, name))
 
 
@@ -133,21 +136,24 @@ def _readable(
     for entry in exported:
         messages = spoken(entry.values)
         chars = sum(len(message.text) for message in messages)
-        is_too_long = len(messages) > _MESSAGES or chars > _CHARS
-        if messages and not is_too_long:
-            metadata = _metadata(entry, agent, actor)
-            conversation = _Conversation(entry.thread_id, messages, metadata)
-            conversations.append(conversation)
+        is_too_long = len(messages) > _MAX_MESSAGES or chars > _MAX_CHARS
+        if not messages or is_too_long:
+            continue
+        metadata = _metadata(entry, agent, actor)
+        conversation = _Conversation(entry.thread_id, messages, metadata)
+        conversations.append(conversation)
     return conversations
 
 
 def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) -> dict[str, Any]:
     """The metadata of the thread that is made of an entry."""
-    exported = entry.metadata if isinstance(entry.metadata, Mapping) else {}
-    began, ended = _times(
-        exported.get(marks.IMPORTED_BEGAN) or entry.created_at,
-        exported.get(marks.IMPORTED_ENDED) or entry.updated_at,
-    )
+    exported: Mapping[Any, Any] = {}
+    if isinstance(entry.metadata, Mapping):
+        exported = entry.metadata
+    # An export may have what was imported before.
+    exported_began = exported.get(marks.IMPORTED_BEGAN) or entry.created_at
+    exported_ended = exported.get(marks.IMPORTED_ENDED) or entry.updated_at
+    began, ended = _times(exported_began, exported_ended)
     metadata: dict[str, Any] = {
         "graph_id": agent,
         "user_id": actor.user_id,
@@ -160,17 +166,19 @@ def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) ->
         metadata[marks.IMPORTED_ENDED] = ended
     title = exported.get("title")
     if isinstance(title, str) and title.strip():
-        words = _storable(title[:_TITLE_CHARS]).split()
+        words = _storable(title[:_MAX_TITLE_CHARS]).split()
         metadata["title"] = " ".join(words)
     return metadata
 
 
 def spoken(values: object) -> list[_Message]:
     """What people and assistants said: no system, no tools, nothing attached."""
-    messages = values.get("messages") if isinstance(values, Mapping) else None
+    if not isinstance(values, Mapping):
+        return []
+    messages = values.get("messages")
     if not isinstance(messages, list):
         return []
-    said = list[_Message]()
+    turns = list[_Message]()
     for message in messages:
         if not isinstance(message, Mapping):
             continue
@@ -179,9 +187,9 @@ def spoken(values: object) -> list[_Message]:
             continue
         text = _storable(own_text(message))
         if text:
-            said_at = days.said_at(message)
-            said.append(_Message(str(kind), text, said_at))
-    return said
+            turn = _Message(str(kind), text, days.said_at(message))
+            turns.append(turn)
+    return turns
 
 
 def _storable(text: str) -> str:
@@ -193,11 +201,11 @@ def _storable(text: str) -> str:
 
 def _times(began: object, ended: object) -> tuple[str, str]:
     """When a conversation began and ended, as far as that can be; "" where it cannot."""
-    first = _time(began)
-    last = _time(ended)
-    if first and last and first > last:
-        return "", last
-    return first, last
+    began_at = _time(began)
+    ended_at = _time(ended)
+    if began_at and ended_at and began_at > ended_at:
+        return "", ended_at
+    return began_at, ended_at
 
 
 def _time(stamp: object) -> str:
@@ -244,7 +252,11 @@ async def _owners(client: LangGraphClient, thread_ids: set[str]) -> dict[str, id
 async def _create(
     caller: PersonRequest, client: LangGraphClient, conversation: _Conversation
 ) -> Literal["created", "there", "left_out"]:
-    """Make a conversation, under the first of its ids that nobody else has."""
+    """Make a conversation, under the first of its ids that nobody else has.
+
+    "there": the person has it already. "left_out": others have all of its ids, or the platform did
+    not take its messages. Raises `HTTPException` 409 if the person was forgotten meanwhile.
+    """
     actor = caller.actor
     if caller.author.kind != "operator":
         share = share_of(actor, caller.deployment.limits)
@@ -253,7 +265,7 @@ async def _create(
         await _check_not_forgotten(caller)
         steps: Any = conversation.supersteps(thread_id)
         try:
-            made = await client.threads.create(
+            answer = await client.threads.create(
                 thread_id=thread_id,
                 metadata=dict(conversation.metadata),
                 if_exists="raise",
@@ -264,8 +276,8 @@ async def _create(
             if owners.get(thread_id) == actor:
                 return "there"
             continue
-        # Of a thread without its messages the platform says that it is made.
-        is_whole = "thread_id" in made
+        # The platform may make a thread without its messages, and its answer then has no id.
+        is_whole = "thread_id" in answer
         is_forgotten = await caller.is_forgotten()
         if is_forgotten or not is_whole:
             await client.threads.delete(thread_id)
@@ -276,5 +288,6 @@ async def _create(
 
 
 async def _check_not_forgotten(caller: PersonRequest) -> None:
+    """Raise `HTTPException` 409 if the person was forgotten after the request had begun."""
     if await caller.is_forgotten():
         raise HTTPException(409, IMPORT_IS_GONE)

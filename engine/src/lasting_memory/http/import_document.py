@@ -57,10 +57,11 @@ class DocumentFile(BaseModel, strict=True):
         otherwise = vouch_new_as(Source.UNCONFIRMED)
         if self.sources is None:
             return otherwise
-        at_most = dict[str, Source]()
-        for entry, source in sources_in(self.path, self.content, self.sources).items():
-            at_most[entry] = lowest([source, Source.INFERRED])
-        return vouch_new_by(at_most, otherwise)
+        exported_sources = sources_in(self.path, self.content, self.sources)
+        source_by_entry = dict[str, Source]()
+        for entry, source in exported_sources.items():
+            source_by_entry[entry] = lowest([source, Source.INFERRED])
+        return vouch_new_by(source_by_entry, otherwise)
 
     def times(self) -> dict[str, str]:
         """When lines of it with an end were written, in ISO format, UTC; none that is no time, or
@@ -70,9 +71,10 @@ class DocumentFile(BaseModel, strict=True):
         now = days.now()
         for key, text in self.written.items():
             with suppress(ValueError, OverflowError):
-                at = datetime.fromisoformat(text).astimezone(UTC)
-                if at <= now:
-                    times[key] = at.isoformat()
+                time = datetime.fromisoformat(text)
+                time = time.astimezone(UTC)
+                if time <= now:
+                    times[key] = time.isoformat()
         return times
 
     @model_validator(mode="after")
@@ -80,10 +82,11 @@ class DocumentFile(BaseModel, strict=True):
         if self.encoding == "utf-8":
             self.content = plain(self.content)
         file_bytes(self.merged(None))
+        signs = self.sources or ""
         number_of_entries = len(entries(self.path, self.content))
-        if len(self.sources or "") > number_of_entries:
+        if len(signs) > number_of_entries:
             raise ValueError(
-                f"sources has {len(self.sources or '')} signs, and the file {number_of_entries} "
+                f"sources has {len(signs)} signs, and the file {number_of_entries} "
                 "lines or values; leave it out, and nothing of the file is confirmed"
             )
         return self
@@ -102,11 +105,11 @@ class DocumentFile(BaseModel, strict=True):
 
     def _missing_in(self, content: str) -> str:
         """The lines of the file that a text has not, in their order."""
-        known = {compared(line) for line in journal.lines_of(content)}
+        present_lines = {compared(line) for line in journal.lines_of(content)}
         missing = ""
         for line in journal.lines_of(self.content):
-            is_known = compared(line) in known
-            if line.strip() and not is_known:
+            is_present = compared(line) in present_lines
+            if line.strip() and not is_present:
                 missing += f"{line}\n"
         return missing
 
@@ -201,10 +204,13 @@ BODY = {"requestBody": {"required": True, "content": {"application/json": {"sche
 def parsed(body: bytes) -> Document:
     """The document. Raises as FastAPI for what is none. Blocks."""
     try:
-        return Document.model_validate(json.loads(body))
+        value = json.loads(body)
+        return Document.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise RequestValidationError([{**first, "loc": ("body", *first["loc"])}]) from None
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        problem = problems[0]
+        in_body = {**problem, "loc": ("body", *problem["loc"])}
+        raise RequestValidationError([in_body]) from None
     except (ValueError, RecursionError):
         raise RequestValidationError(
             [{"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}]

@@ -62,7 +62,8 @@ async def import_document(caller: Caller, query: MemoryQuery) -> Import:
     in another part. 409: a file does not fit beside what is there; those before it were imported,
     and it can be repeated. 429: another import of yours is under way.
     """
-    document = await platform.in_thread(parsed, await caller.http.body())
+    body = await caller.http.body()
+    document = await platform.in_thread(parsed, body)
     controls_now = await _tighten(caller, document.controls)
     proposals = await _import_proposals(caller, document)
     files = await _import_files(caller, document.files)
@@ -74,25 +75,31 @@ async def import_document(caller: Caller, query: MemoryQuery) -> Import:
 
 
 async def _import_files(caller: PersonRequest, files: Sequence[DocumentFile]) -> list[ImportedFile]:
+    """Check all files, then merge each with the stored one, and return what became of each.
+
+    Raises `RefusedWrite` before the first write for a file that must not be remembered, and
+    `HTTPException` 409 for one that cannot be merged.
+    """
     limit = caller.deployment.limits.max_files
     if len(files) > limit:
         raise RefusedWrite(f"There are {len(files)} files, and {limit} is the limit; import fewer.")
     items = await caller.items()
-    stored = {item.key: item for item in items}
+    item_by_key = {item.key: item for item in items}
     for file in files:
-        item = stored.get(key_of(file.path))
-        await platform.in_thread(_check_file, caller, file, item)
-    imported = list[ImportedFile]()
+        key = key_of(file.path)
+        await platform.in_thread(_check_file, caller, file, item_by_key.get(key))
+    imported_files = list[ImportedFile]()
     for file in files:
-        item = stored.get(key_of(file.path))
+        key = key_of(file.path)
         try:
-            action = await _import_file(caller, file, item)
+            action = await _import_file(caller, file, item_by_key.get(key))
         except RefusedWrite as error:
             raise HTTPException(
-                409, f"{error} {len(imported)} files before it were imported."
+                409, f"{error} {len(imported_files)} files before it were imported."
             ) from None
-        imported.append(ImportedFile(path=file.path, action=action))
-    return imported
+        imported_file = ImportedFile(path=file.path, action=action)
+        imported_files.append(imported_file)
+    return imported_files
 
 
 def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) -> None:
@@ -114,13 +121,19 @@ def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) ->
 
 
 async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | None) -> Action:
-    """Merge a file with the stored one. Raises `RefusedWrite`."""
+    """Merge a file with the stored one. Raises `RefusedWrite` for what may not be written.
+
+    Returns "create" for a new file, "append" where lines were missing, "same" for an equal file, and
+    "keep" where the stored one stays although the imported one differs.
+    """
     before = stored_file(item) if item else None
     if before:
         content = before["content"]
         merged = file.merged(before)
         if merged["content"] == content:
-            return "same" if file.content == content else "keep"
+            if file.content == content:
+                return "same"
+            return "keep"
     key = key_of(file.path)
     vouch = await platform.in_thread(file.vouch)
     await caller.files.arevise(key, file.merged, written=file.times(), vouch=vouch)
@@ -136,22 +149,23 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
     if caller.deployment.consolidation is None or not document.proposed_changes:
         return 0
     memory = caller.memory
-    known_ids = set[str]()
+    present_ids = set[str]()
     waiting = 0
-    for known in await memory.proposals():
-        known_ids.add(known.id)
-        if known.changes:
+    for present in await memory.proposals():
+        present_ids.add(present.id)
+        if present.changes:
             waiting += 1
-    kinds = {proposal.id: proposal.kind for proposal in document.proposals}
+    kind_by_id = {proposal.id: proposal.kind for proposal in document.proposals}
     proposed = 0
     for exported_id, changes in document.proposed_changes.items():
-        kind = kinds.get(exported_id, "")
+        kind = kind_by_id.get(exported_id, "")
         proposal = _proposal(caller, changes, kind)
-        has_room = waiting < MAX_PROPOSALS and _may_wait(caller, proposal)
-        if proposal.id in known_ids or not has_room:
+        is_present = proposal.id in present_ids
+        has_room = waiting < MAX_PROPOSALS
+        if is_present or not has_room or not _may_wait(caller, proposal):
             continue
         await memory.propose(proposal)
-        known_ids.add(proposal.id)
+        present_ids.add(proposal.id)
         waiting += 1
         proposed += 1
     return proposed
@@ -159,20 +173,27 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
 
 def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: str) -> Proposal:
     """A proposal of these changes. Its id is the same whenever this person imports them."""
-    files = caller.memory.files
+    actor = caller.actor
+    namespace = caller.memory.files
     changes = list[Changed]()
-    for change in exported:
-        key = key_of(change.path)
-        changes.append(Changed(key, change.before, change.after, change.deleted))
-    content = repr((files, changes))
+    for exported_change in exported:
+        key = key_of(exported_change.path)
+        change = Changed(
+            key, exported_change.before, exported_change.after, exported_change.deleted
+        )
+        changes.append(change)
+    content = repr((namespace, changes))
+    content_id = own_id(actor, content)
+    now = datetime.now(UTC)
+    is_known_kind = is_proposal_kind(kind)
     return Proposal(
-        f"imported-{own_id(caller.actor, content)}",
-        datetime.now(UTC).isoformat(),
-        files[-1],
-        identity.Author("consolidation", caller.actor.user_id),
+        f"imported-{content_id}",
+        now.isoformat(),
+        namespace[-1],
+        identity.Author("consolidation", actor.user_id),
         changes,
         [],
-        kind=kind if is_proposal_kind(kind) else "bring",
+        kind=kind if is_known_kind else "bring",
         sources={change.path: added_sources(change, _VOUCH) for change in changes},
     )
 

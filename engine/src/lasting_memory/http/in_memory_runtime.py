@@ -3,6 +3,11 @@
 They are about the worst of what it does with people's data. `build_http` applies them where that
 runtime serves; nothing else may import this. The names that it takes stand in
 `platform_names.py`.
+
+Each function of the runtime is replaced by one that calls it. `conn` is the runtime's database: its
+lists of threads and runs. `filters` are what the handlers of `auth/` answered: metadata that a
+thread must have for the caller to see it. A listed run is one in that list; a run goes on while it
+executes, which may be after it was cancelled or deleted.
 """
 
 import asyncio
@@ -49,48 +54,53 @@ def _know_which_runs_go_on() -> None:
     """
     enter = ops.Runs.enter
     delete = ops.Runs.delete
-    going = Counter[str]()
-    run_ids = Counter[str]()
-    platform.runs_going = going
-    platform.run_ids_going = run_ids
+    run_counts = Counter[str]()  # by thread
+    run_id_counts = Counter[str]()  # by run
+    platform.runs_going = run_counts
+    platform.run_ids_going = run_id_counts
 
     @asynccontextmanager
     async def enter_counted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:
+        """Carry out a run as the runtime does, and count it until its end."""
         thread_name = str(thread_id)
         run_name = str(run_id)
-        going[thread_name] += 1
-        run_ids[run_name] += 1
+        run_counts[thread_name] += 1
+        run_id_counts[run_name] += 1
         try:
-            async with enter(run_id, thread_id, *args) as done:
-                yield done
+            async with enter(run_id, thread_id, *args) as entered:
+                yield entered
         finally:
-            _count_down(going, thread_name)
-            _count_down(run_ids, run_name)
-            await _tell_status(thread_id)
+            _count_down(run_counts, thread_name)
+            _count_down(run_id_counts, run_name)
+            await _correct_status(thread_id)
             await _delete_late_checkpoints(thread_id)
 
     async def delete_and_tell(conn: Any, run_id: Any, *, thread_id: Any, ctx: Any = None) -> Any:
-        thread = _thread(conn, thread_id)
-        was_there = thread is not None and _has_run(conn, thread_id, run_id)
-        was_alone = _active_runs(conn, thread_id) == {str(run_id)}
-        shown = {}
+        """Delete a run as the runtime does, and leave its thread with the status and the state that
+        it had before.
+        """
+        thread = _find_thread(conn, thread_id)
+        was_listed = thread is not None and _has_run(conn, thread_id, run_id)
+        was_only_run = _active_runs(conn, thread_id) == {str(run_id)}
+        state_before = dict[str, Any]()
         if thread:
-            shown = {"values": thread.get("values"), "interrupts": thread.get("interrupts")}
+            state_before["values"] = thread.get("values")
+            state_before["interrupts"] = thread.get("interrupts")
         # The handlers first: they stop the run. With it ends the thread of a stateless run.
         value = {"run_id": run_id, "thread_id": thread_id}
         filters = await ops.Runs.handle_event(ctx, "delete", value)
-        has_ended = was_there and _thread(conn, thread_id) is None
-        if has_ended and _is_seen(thread, filters):
-            return _one(run_id)
+        has_ended = was_listed and _find_thread(conn, thread_id) is None
+        if has_ended and _is_visible(thread, filters):
+            return _yield_one(run_id)
         deleted = await delete(conn, run_id, thread_id=thread_id, ctx=ctx)
-        listed = _has_run(conn, thread_id, run_id)  # still, if the caller may not delete it
-        goes_on = listed or going[str(thread_id)] or _active_runs(conn, thread_id)
-        if thread and was_alone and not goes_on:
-            # As before the run, of which the stop has shown what it had come to: its checkpoints
-            # are gone.
-            status = "interrupted" if shown["interrupts"] else "idle"
-            thread.update(shown, status=status)
-        await _tell_status(thread_id)
+        is_listed = _has_run(conn, thread_id, run_id)  # the caller may not delete it
+        goes_on = is_listed or run_counts[str(thread_id)] or _active_runs(conn, thread_id)
+        if thread and was_only_run and not goes_on:
+            # Stopping the run has put into the thread what the run had come to. Its checkpoints are
+            # gone, so the thread has the state from before the run again.
+            status = "interrupted" if state_before["interrupts"] else "idle"
+            thread.update(state_before, status=status)
+        await _correct_status(thread_id)
         return deleted
 
     ops.Runs.enter = staticmethod(enter_counted)
@@ -105,31 +115,32 @@ def _count_down(counts: Counter[str], key: str) -> None:
         del counts[key]
 
 
-def _thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
+def _find_thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
     """The thread in the platform's list; None if it is not there."""
-    for thread in conn.store["threads"]:
-        if str(thread["thread_id"]) == str(thread_id):
-            found: dict[str, Any] = thread
-            return found
+    wanted_id = str(thread_id)
+    threads: list[dict[str, Any]] = conn.store["threads"]
+    for thread in threads:
+        if str(thread["thread_id"]) == wanted_id:
+            return thread
     return None
 
 
 def _has_run(conn: Any, thread_id: Any, run_id: Any) -> bool:
     """Whether the platform lists this run of this thread."""
-    ids = [str(run["run_id"]) for run in _runs_in(conn, thread_id)]
-    return str(run_id) in ids
+    listed_ids = [str(run["run_id"]) for run in _listed_runs(conn, thread_id)]
+    return str(run_id) in listed_ids
 
 
 def _active_runs(conn: Any, thread_id: Any) -> set[str]:
     """Ids of the runs of this thread that the platform lists as waiting or at work."""
     ids = set[str]()
-    for run in _runs_in(conn, thread_id):
+    for run in _listed_runs(conn, thread_id):
         if run["status"] in {"pending", "running"}:
             ids.add(str(run["run_id"]))
     return ids
 
 
-def _runs_in(conn: Any, thread_id: Any) -> list[Any]:
+def _listed_runs(conn: Any, thread_id: Any) -> list[Any]:
     """The runs of this thread that the platform lists."""
     name = str(thread_id)
     runs = list[Any]()
@@ -139,8 +150,8 @@ def _runs_in(conn: Any, thread_id: Any) -> list[Any]:
     return runs
 
 
-def _is_seen(thread: Mapping[str, Any] | None, filters: Any) -> bool:
-    """Whether whom the handlers gave these filters sees this thread."""
+def _is_visible(thread: Mapping[str, Any] | None, filters: Any) -> bool:
+    """Whether the caller sees this thread; False if there is none."""
     if thread is None:
         return False
     if not filters:
@@ -148,24 +159,27 @@ def _is_seen(thread: Mapping[str, Any] | None, filters: Any) -> bool:
     return bool(ops._check_filter_match(thread["metadata"], filters))  # noqa: SLF001
 
 
-def _ended(conn: Any, before: Mapping[str, Mapping[str, Any] | None], filters: Any) -> set[str]:
-    """Ids of the threads that were there `before` and are not now, of those that are seen."""
-    ended = set[str]()
-    for thread_id, thread in before.items():
-        is_gone = _thread(conn, thread_id) is None
-        if is_gone and _is_seen(thread, filters):
-            ended.add(thread_id)
-    return ended
+def _ended_threads(
+    conn: Any, threads_before: Mapping[str, Mapping[str, Any] | None], filters: Any
+) -> set[str]:
+    """Ids of the threads that were there before and are not now, if the caller sees them."""
+    ended_ids = set[str]()
+    for thread_id, thread in threads_before.items():
+        is_gone = _find_thread(conn, thread_id) is None
+        if is_gone and _is_visible(thread, filters):
+            ended_ids.add(thread_id)
+    return ended_ids
 
 
-async def _one(item: Any) -> AsyncIterator[Any]:
+async def _yield_one(item: Any) -> AsyncIterator[Any]:
+    """The item in the form in which the runtime answers: from an iterator."""
     yield item
 
 
-async def _tell_status(thread_id: Any) -> None:
+async def _correct_status(thread_id: Any) -> None:
     """Have a thread called busy while a run of it waits or is at work, and idle afterwards."""
     async with connect() as conn:
-        thread = _thread(conn, thread_id)
+        thread = _find_thread(conn, thread_id)
         if thread is None:
             return
         counts = platform.runs_going
@@ -177,9 +191,9 @@ async def _tell_status(thread_id: Any) -> None:
 
 
 async def _delete_late_checkpoints(thread_id: Any) -> None:
-    """Of a run that went on after its thread was deleted."""
+    """Delete the checkpoints of a run that went on after its thread was deleted."""
     async with connect() as conn:
-        thread = _thread(conn, thread_id)
+        thread = _find_thread(conn, thread_id)
     if thread is None:
         saver = await get_checkpointer()
         await saver.adelete_thread(str(thread_id))
@@ -202,29 +216,40 @@ def _delete_what_was_asked_for() -> None:
     turn = asyncio.Lock()
 
     async def deleted_in_turn(conn: Any, thread_id: Any, ctx: Any = None) -> Any:
+        """Delete a thread as the runtime does, one after another, and only one that the caller
+        sees.
+        """
         # The handlers first, out of turn: they wait until a run has ended.
-        before = _thread(conn, thread_id)
-        filters = await ops.Threads.handle_event(ctx, "delete", {"thread_id": thread_id})
+        thread_before = _find_thread(conn, thread_id)
+        value = {"thread_id": thread_id}
+        filters = await ops.Threads.handle_event(ctx, "delete", value)
         async with turn:
-            has_ended = _thread(conn, thread_id) is None
-            if has_ended and _is_seen(before, filters):
-                return _one(thread_id)
-            if filters and not await ops.Threads._get_with_filters(conn, thread_id, filters):  # noqa: SLF001
-                raise HTTPException(404, f"Thread with ID {thread_id} not found")
+            has_ended = _find_thread(conn, thread_id) is None
+            if has_ended and _is_visible(thread_before, filters):
+                return _yield_one(thread_id)
+            if filters:
+                visible = await ops.Threads._get_with_filters(conn, thread_id, filters)  # noqa: SLF001
+                if not visible:
+                    raise HTTPException(404, f"Thread with ID {thread_id} not found")
             return await platform.as_nobody(delete(conn, thread_id))
 
     async def pruned(
         thread_ids: Sequence[Any], strategy: Any = "delete", batch_size: int = 100, ctx: Any = None
     ) -> int:
+        """Delete threads as the runtime does, and count those that ended because their runs were
+        stopped.
+        """
+        value = {"thread_ids": thread_ids}
         async with connect() as conn:
-            before = {str(thread_id): _thread(conn, thread_id) for thread_id in thread_ids}
-            filters = await ops.Threads.handle_event(ctx, "delete", {"thread_ids": thread_ids})
-            ended = _ended(conn, before, filters)
-        left = [thread_id for thread_id in thread_ids if str(thread_id) not in ended]
-        count = int(await prune(left, strategy, batch_size, ctx))
-        return len(ended) + count
+            threads_before = {str(each): _find_thread(conn, each) for each in thread_ids}
+            filters = await ops.Threads.handle_event(ctx, "delete", value)
+            ended_ids = _ended_threads(conn, threads_before, filters)
+        remaining = [thread_id for thread_id in thread_ids if str(thread_id) not in ended_ids]
+        pruned_count = await prune(remaining, strategy, batch_size, ctx)
+        return len(ended_ids) + int(pruned_count)
 
-    async def deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
+    async def checkpoints_deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
+        """Delete the checkpoints of a thread, or of one run that is the thread's."""
         saver = await get_checkpointer()
         if run_id is None:
             await saver.adelete_thread(str(thread_id))
@@ -239,7 +264,7 @@ def _delete_what_was_asked_for() -> None:
 
     ops.Threads.delete = staticmethod(deleted_in_turn)
     ops.Threads.prune = staticmethod(pruned)
-    ops._delete_checkpoints_for_thread = deleted  # noqa: SLF001
+    ops._delete_checkpoints_for_thread = checkpoints_deleted  # noqa: SLF001
 
 
 def _save_conversations() -> None:
@@ -255,6 +280,7 @@ def _save_conversations() -> None:
     one_at_a_time = threading.Lock()
 
     def create_one_with_files(saver: Any, *args: Any, **named: Any) -> None:
+        """Make a store of conversations. The first one has the files, a further one none."""
         checkpoint.DISABLE_FILE_PERSISTENCE |= checkpoint.MEMORY is not None
         create(saver, *args, **named)
 

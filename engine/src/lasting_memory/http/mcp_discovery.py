@@ -23,10 +23,10 @@ def resource_of(settings: Settings) -> str | None:
     """The address of this server, as tokens name it: the first audience that is an address, or on a
     development server where it listens. None where neither is known.
     """
-    known = list(settings.audiences)
+    names = list(settings.audiences)
     if settings.local_dev:
-        known.append(settings.served_at)
-    for name in known:
+        names.append(settings.served_at)
+    for name in names:
         if is_address(name):
             return name
     return None
@@ -50,6 +50,9 @@ class Discovery:
         self._resource = resource_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for the metadata; pass any other one on, with the metadata's address in
+        a 401 of /memory/mcp.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -67,19 +70,21 @@ class Discovery:
 
     def _is_metadata(self, path: str) -> bool:
         """Whether this is its path: clients put that of the resource, or of the route, behind it."""
-        wanted = path.rstrip("/")
-        if not wanted.startswith(WELL_KNOWN):
+        path = path.rstrip("/")
+        if not path.startswith(WELL_KNOWN):
             return False
-        own = urlsplit(self._resource or "").path.rstrip("/")
-        suffix = wanted.removeprefix(WELL_KNOWN)
-        return suffix in {"", own, MCP_PATH, f"{own}{MCP_PATH}"}
+        suffix = path.removeprefix(WELL_KNOWN)
+        resource = urlsplit(self._resource or "")
+        resource_path = resource.path.rstrip("/")
+        return suffix in {"", resource_path, MCP_PATH, f"{resource_path}{MCP_PATH}"}
 
     def _metadata(self, method: str) -> Response:
+        """The answer with the metadata; 404 where the server does not know its own address."""
         if method not in {"GET", "HEAD"}:
             return JSONResponse({"detail": "Use GET."}, 405, {"allow": "GET, HEAD"})
         if self._resource is None:
-            told = "AUTH_AUDIENCE names no https:// address, so this server's own is not known."
-            return JSONResponse({"detail": told}, 404)
+            detail = "AUTH_AUDIENCE names no https:// address, so this server's own is not known."
+            return JSONResponse({"detail": detail}, 404)
         settings = self._settings
         issuers = [issuer for issuer in settings.issuers if is_address(issuer)]
         scopes = settings.auth_scope.split()
@@ -100,6 +105,7 @@ class _Challenging:
         self._challenge = challenge
 
     async def send(self, message: Message) -> None:
+        """Send a message of an answer."""
         begins = message["type"] == "http.response.start"
         if begins and message["status"] == _UNAUTHORIZED:
             present = message.get("headers", ())

@@ -69,6 +69,9 @@ async def me(caller: Caller, query: AboutQuery) -> Me:
 
 
 def _memory_route(caller: PersonRequest, scope: Scope) -> MemoryRoute:
+    """A folder of a route as it is answered: whether it is shared, who writes there, and its namespace
+    in the store; None where the person may not read it.
+    """
     actor = caller.actor
     claims = identity.claims_of(caller.http.user)
     namespace = None
@@ -85,10 +88,11 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
     """What the model is shown of you at your next turn."""
     deployment = caller.deployment
     blocks = await _blocks_of(caller)
-    async with platform.graph_to_read(deployment.agents[0], caller.store) as graph:
+    agent = deployment.agents[0]
+    async with platform.graph_to_read(agent, caller.store) as graph:
         tools = offered_tools(graph) if graph else []
-    described = ShownTools(deployment)
-    shown_tools = await platform.in_thread(described.of, tools)
+    descriptions = ShownTools(deployment)
+    shown_tools = await platform.in_thread(descriptions.of, tools)
     return Prompt(
         blocks=[_prompt_block(block) for block in blocks],
         tools=[tool.name for tool in tools],
@@ -118,6 +122,7 @@ async def _blocks_of(caller: PersonRequest) -> list[Block]:
 
 
 def _prompt_block(block: Block) -> PromptBlock:
+    """A part of the system prompt, as it is answered."""
     return PromptBlock(
         name=block.name,
         text=block.text,
@@ -134,13 +139,15 @@ async def policies(caller: Caller, query: AboutQuery) -> Policies:
     namespace = namespaces.policies(caller.actor.org_id)
     files = list[PolicyFile]()
     for item in await journal.all_items(caller.store, namespace):
+        key = item.key
         content = text_of(item)
+        encoded = (content or "").encode()
         file = PolicyFile(
-            path=f"/policies{item.key}",
-            key=item.key,
+            path=f"/policies{key}",
+            key=key,
             content=content,
-            bytes=len((content or "").encode()),
-            in_prompt=is_policy(item.key),
+            bytes=len(encoded),
+            in_prompt=is_policy(key),
         )
         files.append(file)
     writable = identity.may_write_policies(caller.http.user, caller.deployment.settings)

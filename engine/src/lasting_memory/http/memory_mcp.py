@@ -5,6 +5,9 @@ A program acts as the person whose token it sends: through the same gate, pause 
 agent, as an author of its own kind, `client`. Nothing that it does takes more than one line away,
 and each change can be taken back on the page. Each request stands for itself, so that any process
 of a deployment can answer it: https://modelcontextprotocol.io/specification, "Streamable HTTP".
+
+Where a person reviews changes, a change waits for their yes on the page. A key names a file within
+the person's memory, such as /topics/food.md.
 """
 
 import logging
@@ -55,14 +58,14 @@ _INSTRUCTIONS = (
     "Remember what they ask you to remember, one fact a call."
 )
 # Characters of one answer, and of the name that a program gives itself.
-_ANSWER_CHARS = 24_000
-_CLIENT_CHARS = 60
+_MAX_ANSWER_CHARS = 24_000
+_MAX_CLIENT_CHARS = 60
 # The file of facts without a topic, and the longest name of a topic's file.
 _NO_TOPIC = "/preferences.md"
-_TOPIC_CHARS = 60
+_MAX_TOPIC_CHARS = 60
 # Conversations of one answer, and characters of a turn.
-_CONVERSATIONS = 8
-_TURN_CHARS = 400
+_MAX_CONVERSATIONS = 8
+_MAX_TURN_CHARS = 400
 
 logger = logging.getLogger("memory_mcp")
 # It logs the begin and the end of each request.
@@ -168,42 +171,47 @@ class MemoryTools:
         """Remember one fact or wish of the person's, in their memory for all conversations."""
         text = _one_line(fact.fact)
         topic = fact.topic or ""
-        has_topic = bool(topic.strip())
-        key = _topic_key(topic) if has_topic else _NO_TOPIC
-        waits = await self._append(key, f"- {text}")
-        if has_topic:
-            waits |= await self._list_topic(key, _one_line(topic))
-        return _told(waits, f"Remembered in {ROUTE}{key}.")
+        line = f"- {text}"
+        if not topic.strip():
+            waits = await self._append(_NO_TOPIC, line)
+            return _answer_of_change(waits, f"Remembered in {ROUTE}{_NO_TOPIC}.")
+        key = _topic_key(topic)
+        line_waits = await self._append(key, line)
+        topic_waits = await self._list_topic(key, _one_line(topic))
+        return _answer_of_change(line_waits or topic_waits, f"Remembered in {ROUTE}{key}.")
 
     async def correct(self, correction: _Correction) -> str:
         """Replace one line of what is remembered. The person can take it back."""
         line = await self._line(correction.line, correction.path)
         text = _one_line(correction.correct)
         waits = await self._replace(line, text)
-        return _told(waits, f"Corrected in {ROUTE}{line.key}. The page takes it back, if need be.")
+        return _answer_of_change(
+            waits, f"Corrected in {ROUTE}{line.key}. The page takes it back, if need be."
+        )
 
-    async def forget(self, wanted: _OneLine) -> str:
+    async def forget(self, named: _OneLine) -> str:
         """Take one line out of what is remembered. The person can take it back."""
-        line = await self._line(wanted.line, wanted.path)
+        line = await self._line(named.line, named.path)
         waits = await self._replace(line, None)
-        return _told(
+        shown_text = line.text[:200]
+        return _answer_of_change(
             waits,
-            f"Taken out of {ROUTE}{line.key}: {line.text[:200]!r}. The page puts it back, or "
+            f"Taken out of {ROUTE}{line.key}: {shown_text!r}. The page puts it back, or "
             "deletes it for good.",
         )
 
-    async def search_memory(self, wanted: _Query) -> str:
+    async def search_memory(self, search: _Query) -> str:
         """Search what is remembered of the person, by words, and by meaning where that is on."""
         caller = self._caller
         matches = await search_files(
-            caller.store, caller.namespace, wanted.query, caller.deployment, MAX_FOUND
+            caller.store, caller.namespace, search.query, caller.deployment, MAX_FOUND
         )
         if not matches:
-            return f"Nothing that is remembered matches {wanted.query[:100]!r}."
+            return f"Nothing that is remembered matches {search.query[:100]!r}."
         parts = [f"{match.path}\n{match.text}" for match in matches]
         return "\n\n".join(parts)
 
-    async def search_past_conversations(self, wanted: _Query) -> str:
+    async def search_past_conversations(self, search: _Query) -> str:
         """Search what the person and their agent said in past conversations."""
         caller = self._caller
         d = self._caller.deployment
@@ -213,14 +221,14 @@ class MemoryTools:
                 caller.store,
                 client.threads,
                 caller.actor,
-                wanted.query,
-                _CONVERSATIONS,
+                search.query,
+                _MAX_CONVERSATIONS,
                 agents=d.agents,
                 began=caller.began,
                 routes=d.routes,
                 zone=zone,
             )
-        answer = await platform.in_thread(_quoted, wanted.query, results.matches)
+        answer = await platform.in_thread(_quoted, search.query, results.matches)
         return answer or f"Nothing was found in {results.searched} conversations."
 
     async def _items(self) -> list[Item]:
@@ -238,7 +246,9 @@ class MemoryTools:
         return await platform.in_thread(line_named, text, lines)
 
     async def _replace(self, line: MemoryLine, text: str | None) -> bool:
-        """Put a text in place of a line, or take the line out (None)."""
+        """Put a text in place of a line, or take the line out (None). Returns whether that waits for
+        the person's yes.
+        """
 
         def replaced(before: str) -> str:
             return with_line(before, line, text)
@@ -246,6 +256,10 @@ class MemoryTools:
         return await self._files.change(line.key, replaced)
 
     async def _append(self, key: str, line: str) -> bool:
+        """Add a line to a file, unless it has the line. Returns whether that waits for the person's
+        yes.
+        """
+
         def appended(before: str) -> str:
             added = lacking(before, line)
             return with_addition(before, added)
@@ -253,16 +267,20 @@ class MemoryTools:
         return await self._files.change(key, appended)
 
     async def _list_topic(self, key: str, topic: str) -> bool:
-        """Name a topic's file in the index of topics, which is what prompts show of them."""
+        """Name a topic's file in the index of topics, which is what prompts show of them.
+
+        Returns whether that waits for the person's yes; False, too, if there is nothing to do: no
+        prompt shows the index, or it names the file already.
+        """
         if INDEX_PATH not in memory_files(self._caller.deployment):
             return False
-        index = INDEX_PATH.removeprefix(ROUTE)
+        index_key = INDEX_PATH.removeprefix(ROUTE)
         path = f"{ROUTE}{key}"
         texts = await self._texts()
-        present = texts.get(index, "")
-        if path in present:
+        index = texts.get(index_key, "")
+        if path in index:
             return False
-        return await self._append(index, f"- {topic}: {path}")
+        return await self._append(index_key, f"- {topic}: {path}")
 
 
 def _texts_of(items: list[Item]) -> dict[str, str]:
@@ -284,17 +302,26 @@ def _current_lines(d: Deployment, items: list[Item]) -> list[MemoryLine]:
     return memory_lines(current)
 
 
-def _told(waits: bool, told: str) -> str:
-    return f"It {WAITS}, until they accept it on the page." if waits else told
+def _answer_of_change(waits: bool, answer: str) -> str:
+    """What a program is told after a change: that it waits for the person's yes, or this answer."""
+    if waits:
+        return f"It {WAITS}, until they accept it on the page."
+    return answer
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """A text in one line, its words with one space between them."""
+    parts = text.split()
+    return " ".join(parts)
 
 
 def _topic_key(topic: str) -> str:
-    """The key of a topic's file, of the words of its name in any script."""
-    stem = "-".join(words(topic))[:_TOPIC_CHARS].strip("-")
+    """The key of a topic's file, of the words of its name in any script.
+
+    Raises `RefusedWrite` for a name without a word.
+    """
+    name = "-".join(words(topic))
+    stem = name[:_MAX_TOPIC_CHARS].strip("-")
     if not stem:
         raise RefusedWrite(f"topic is {topic[:60]!r}, which has no word; name the subject.")
     return f"/topics/{stem}.md"
@@ -303,14 +330,16 @@ def _topic_key(topic: str) -> str:
 def _by_file(lines: list[MemoryLine]) -> str:
     """The lines under the path of their file, as far as an answer has room."""
     parts = list[str]()
-    room = _ANSWER_CHARS
+    room = _MAX_ANSWER_CHARS
     key = ""
     for number, line in enumerate(lines):
-        head = f"{ROUTE}{line.key}\n" if line.key != key else ""
-        part = f"{head}- {line.text}"
+        part = f"- {line.text}"
+        if line.key != key:  # the first of a file
+            part = f"{ROUTE}{line.key}\n{part}"
         room -= len(part) + 1
         if room < 0:
-            parts.append(f"{len(lines) - number} more lines are left out; use search_memory.")
+            left_out = len(lines) - number
+            parts.append(f"{left_out} more lines are left out; use search_memory.")
             break
         parts.append(part)
         key = line.key
@@ -321,13 +350,13 @@ def _quoted(query: str, matches: list[recall.Match]) -> str:
     """The best turns of the conversations, with the day of each. Blocks."""
     parts = list[str]()
     for match in matches:
-        turns = recall.excerpts(query, match, _TURN_CHARS)
+        turns = recall.excerpts(query, match, _MAX_TURN_CHARS)
         lines = [f"{turn['speaker']}: {turn['text']}" for turn in turns]
-        quoted = "\n".join(lines)
+        quoted_turns = "\n".join(lines)
         day = match.conversation.last_said_at[:10]
-        parts.append(f"{day}\n{quoted}")
+        parts.append(f"{day}\n{quoted_turns}")
     answer = "\n\n".join(parts)
-    return answer[:_ANSWER_CHARS]
+    return answer[:_MAX_ANSWER_CHARS]
 
 
 Method = Callable[[MemoryTools, Any], Awaitable[str]]
@@ -368,6 +397,7 @@ class MemoryServer:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request by the protocol, unless it is refused before any tool sees it."""
         refusal = self._refusal(Request(scope))
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -381,27 +411,29 @@ class MemoryServer:
     def _refusal(self, request: Request) -> JSONResponse | None:
         """The answer to a request that no tool may see, or None."""
         settings = self._settings
-        if settings.uses_jwt and not (settings.local_dev or settings.audiences):
+        checks_audience = settings.local_dev or settings.audiences
+        if settings.uses_jwt and not checks_audience:
             # A token for another service of the same provider would open a person's memory.
-            told = "AUTH_AUDIENCE is not set on this server, so it offers no memory by MCP."
-            return JSONResponse({"detail": told}, 403)
+            detail = "AUTH_AUDIENCE is not set on this server, so it offers no memory by MCP."
+            return JSONResponse({"detail": detail}, 403)
         if request.method != "POST":
-            told = "Each request stands for itself here: send POST."
-            return JSONResponse({"detail": told}, 405, {"allow": "POST"})
+            detail = "Each request stands for itself here: send POST."
+            return JSONResponse({"detail": detail}, 405, {"allow": "POST"})
         if request.query_params:
-            told = f"{MCP_PATH} takes no parameters: it is about who is signed in."
-            return JSONResponse({"detail": told}, 422)
+            detail = f"{MCP_PATH} takes no parameters: it is about who is signed in."
+            return JSONResponse({"detail": detail}, 422)
         return None
 
     async def _list_tools(
         self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None
     ) -> ListToolsResult:
+        """The tools that a program may call."""
         tools = list[Tool]()
         for name, (method, arguments, annotations) in self.tools.items():
-            words_of_description = (method.__doc__ or "").split()
+            docstring = method.__doc__ or ""
             tool = Tool(
                 name=name,
-                description=" ".join(words_of_description),
+                description=_one_line(docstring),
                 input_schema=arguments.model_json_schema(),
                 annotations=annotations,
             )
@@ -411,6 +443,7 @@ class MemoryServer:
     async def _call_tool(
         self, context: ServerRequestContext[Any, Request], params: CallToolRequestParams
     ) -> CallToolResult:
+        """The answer of a tool, or the reason why there is none, in the protocol's form."""
         try:
             answer = await self._answer(context, params)
         except ValidationError as error:
@@ -427,42 +460,52 @@ class MemoryServer:
     async def _answer(
         self, context: ServerRequestContext[Any, Request], params: CallToolRequestParams
     ) -> str:
+        """The answer of a tool. Raises `RefusedWrite`, `ValidationError` or `HTTPException`, with the
+        reason, for what is refused.
+        """
         name = params.name
         if name not in self.tools:
-            raise RefusedWrite(f"There is no tool {name[:60]!r}: {', '.join(self.tools)}.")
-        method, arguments, _ = self.tools[name]
-        wanted = arguments.model_validate(params.arguments or {})
+            known_names = ", ".join(self.tools)
+            raise RefusedWrite(f"There is no tool {name[:60]!r}: {known_names}.")
+        method, argument_type, _ = self.tools[name]
+        arguments = argument_type.model_validate(params.arguments or {})
         if context.request is None:
             raise RuntimeError("The MCP library gave no request.")
         caller = await caller_of(context.request)
         client = _client_of(context)
         async with one_at_a_time(caller):
             tools = MemoryTools(caller, client)
-            return await method(tools, wanted)
+            return await method(tools, arguments)
 
 
 def _words_of(error: ValidationError) -> str:
     """What is wrong with the arguments of a call, in one line."""
-    first = error.errors(include_url=False)[0]
-    names = [str(name) for name in first["loc"]]
-    place = ".".join(names)[:80]
-    return f"{place}: {first['msg']}"
+    problems = error.errors(include_url=False)
+    problem = problems[0]
+    names = [str(name) for name in problem["loc"]]
+    field = ".".join(names)
+    message = problem["msg"]
+    return f"{field[:80]}: {message}"
 
 
 def _result(text: str, *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
+    """The answer of a tool in the form of the protocol."""
+    content = TextContent(text=text)
+    return CallToolResult(content=[content], is_error=is_error)
 
 
 def _client_of(context: ServerRequestContext[Any, Request]) -> str:
     """What a program says it is called: a claim of its own, cut, of printable characters."""
+    name = ""
     params = context.session.client_params
-    name = params.client_info.name if params else ""
+    if params:
+        name = params.client_info.name
     request = context.request
     if not name and request is not None:
         name = request.headers.get("user-agent", "")
-    printable = [sign for sign in name if sign.isprintable()]
-    shown = "".join(printable)
-    return shown[:_CLIENT_CHARS].strip()
+    printable = [character for character in name if character.isprintable()]
+    shown_name = "".join(printable)
+    return shown_name[:_MAX_CLIENT_CHARS].strip()
 
 
 def memory_route(deployment: Deployment, *, conversations: bool) -> Route:

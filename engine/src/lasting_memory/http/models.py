@@ -126,7 +126,7 @@ class Usage(TypedDict):
 
 
 def usage_from(counts: Mapping[str, int]) -> Usage:
-    """The used share of a memory's limits, for an answer, as `controls.usage_of` counts it."""
+    """What a memory uses of its limits, for an answer, as `stored_files.usage_of` counts it."""
     return {
         "files": counts["files"],
         "bytes": counts["bytes"],

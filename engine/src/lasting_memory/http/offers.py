@@ -1,4 +1,8 @@
-"""Lines of one's own memory that one offers to a group, and the decision of whoever may write there."""
+"""Lines of one's own memory that one offers to a group, and the decision of whoever may write there.
+
+A person's own offers are those that they made (`memory/offers.py`). What is offered to a group
+waits in the group's namespace until somebody decides (`memory/offered.py`).
+"""
 
 import logging
 from typing import Annotated, Literal
@@ -28,10 +32,11 @@ from lasting_memory.people.namespaces import Namespace
 
 logger = logging.getLogger("api")
 # Offers that one answer shows to whoever decides.
-_SHOWN = 100
+_MAX_SHOWN = 100
 
 
 def _check_is_on(request: Request) -> None:
+    """Raise `HTTPException` 404 where nobody can offer anything."""
     deployment = request.app.state.deployment
     if deployment.has_own_memory and not deployment.has_offers:
         raise HTTPException(
@@ -52,22 +57,24 @@ async def list_offers(caller: Caller, query: MemoryQuery) -> Offers:
     operator who asks about another person sees that person's own.
     """
     memory = caller.namespace
-    own = list[Offer]()
-    for offer in await _own(caller).all():
-        is_here = offer.status != "prepared" or offer.memory == memory
-        if is_here:
-            own.append(offer)
+    all_offers = await _own_offers(caller).all()
+    own_offers = list[Offer]()
+    for offer in all_offers:
+        # What an agent has prepared is shown beside the memory that it is of.
+        is_shown_here = offer.status != "prepared" or offer.memory == memory
+        if is_shown_here:
+            own_offers.append(offer)
     folders = _folders(caller)
     waiting = list[OpenOffer]()
     if caller.author.kind != "operator":
-        places = _places_to_decide(caller, folders)
-        waiting = await offer_decisions.open_offers(caller.store, caller.deployment, places)
-    more = len(waiting) - _SHOWN
+        decided_namespaces = _namespaces_to_decide(caller, folders)
+        waiting = await offer_decisions.open_offers(caller.store, caller.deployment, decided_namespaces)
+    shown = waiting[:_MAX_SHOWN]
     return Offers(
-        groups=[_group_shown(folder, own) for folder in folders],
-        offers=[_own_shown(offer) for offer in own],
-        to_decide=[_waiting_shown(each) for each in waiting[:_SHOWN]],
-        more=max(more, 0),
+        groups=[_group_entry(folder, own_offers) for folder in folders],
+        offers=[_own_offer_entry(offer) for offer in own_offers],
+        to_decide=[_entry_to_decide(each) for each in shown],
+        more=len(waiting) - len(shown),
     )
 
 
@@ -93,16 +100,16 @@ async def offer_line(caller: Caller, query: MemoryQuery, body: LineToOffer) -> O
     """
     caller.check_own()
     caller.check_not_shared()
-    folder = _folder_named(caller, body.folder, body.group)
+    folder = _find_folder(caller, body.folder, body.group)
     try:
         own_line = await own_line_of(
             caller.deployment, caller.store, caller.namespace, body.path, body.text
         )
     except RefusedWrite as error:
         raise HTTPException(404, str(error)) from None
-    offer = await _own(caller).offer(folder, own_line, keep=body.keep)
+    offer = await _own_offers(caller).offer(folder, own_line, keep=body.keep)
     _audit(caller, "made", folder, offer.id)
-    return _own_shown(offer)
+    return _own_offer_entry(offer)
 
 
 class OfferDecision(Sent):
@@ -121,14 +128,15 @@ async def decide_offer(
     """
     caller.check_own()
     caller.check_not_shared()
-    folders = _folders(caller)
-    places = [namespaces.group_offers(folder.files) for folder in folders]
-    if _operates(caller):
-        places = [namespaces.GROUP_OFFERS]
+    is_operator = _is_operator(caller)
+    searched_namespaces = [namespaces.GROUP_OFFERS]
+    if not is_operator:
+        folders = _folders(caller)
+        searched_namespaces = [namespaces.group_offers(folder.files) for folder in folders]
     folder = await offer_decisions.folder_of_offer(
-        caller.store, caller.deployment, places, offer_id
+        caller.store, caller.deployment, searched_namespaces, offer_id
     )
-    if not folder.members_decide and not _operates(caller):
+    if not folder.members_decide and not is_operator:
         raise HTTPException(403, f"Operators decide what is put into {folder.route}.")
     await offer_decisions.decide_offer(
         caller.store,
@@ -138,9 +146,11 @@ async def decide_offer(
         accept=body.accept,
         requested_at=caller.began.at,
     )
-    _audit(caller, "accepted" if body.accept else "declined", folder, offer_id)
-    path = folder.accepted_path if body.accept else None
-    return DecidedOffer(id=offer_id, accepted=body.accept, path=path)
+    if not body.accept:
+        _audit(caller, "declined", folder, offer_id)
+        return DecidedOffer(id=offer_id, accepted=False, path=None)
+    _audit(caller, "accepted", folder, offer_id)
+    return DecidedOffer(id=offer_id, accepted=True, path=folder.accepted_path)
 
 
 @router.delete("/memory/offers/{offer_id}")
@@ -153,11 +163,12 @@ async def withdraw_offer(
     """
     caller.check_own()
     caller.check_not_shared()
-    offer = await _own(caller).withdraw(offer_id)
+    offer = await _own_offers(caller).withdraw(offer_id)
     return WithdrawnOffer(id=offer.id, status=offer.status)
 
 
-def _own(caller: PersonRequest) -> offers.OffersOfPerson:
+def _own_offers(caller: PersonRequest) -> offers.OffersOfPerson:
+    """The offers of the person whom the request is about."""
     return offers.OffersOfPerson(caller.store, caller.actor, caller.deployment, caller.began)
 
 
@@ -169,40 +180,45 @@ def _folders(caller: PersonRequest) -> list[GroupFolder]:
     return group_folders(caller.deployment, caller.actor, claims)
 
 
-def _folder_named(caller: PersonRequest, route: str, group: str) -> GroupFolder:
+def _find_folder(caller: PersonRequest, route: str, group: str) -> GroupFolder:
     """The folder of a group of the caller's. Raises `HTTPException` 404 if they are not in it."""
     for folder in _folders(caller):
-        if (folder.route, folder.group) == (route, group):
+        if folder.route == route and folder.group == group:
             return folder
     raise HTTPException(404, f"You share no folder {route[:80]!r} with {group[:80]!r} now.")
 
 
-def _operates(caller: PersonRequest) -> bool:
+def _is_operator(caller: PersonRequest) -> bool:
+    """Whether an operator calls, about whomever."""
     return identity.is_operator(caller.http.user, caller.deployment.settings)
 
 
-def _places_to_decide(caller: PersonRequest, folders: list[GroupFolder]) -> list[Namespace]:
+def _namespaces_to_decide(caller: PersonRequest, folders: list[GroupFolder]) -> list[Namespace]:
     """The namespaces of the offers about which the caller decides."""
-    if _operates(caller):
+    if _is_operator(caller):
         return [namespaces.GROUP_OFFERS]
-    return [namespaces.group_offers(folder.files) for folder in folders if folder.members_decide]
+    own_folders = [folder for folder in folders if folder.members_decide]
+    return [namespaces.group_offers(folder.files) for folder in own_folders]
 
 
-def _group_shown(folder: GroupFolder, own: list[Offer]) -> GroupToOffer:
-    waiting = 0
-    for offer in own:
-        is_there = (offer.claim, offer.group) == (folder.claim, folder.group)
-        waiting += is_there and offer.status == "open"
+def _group_entry(folder: GroupFolder, own_offers: list[Offer]) -> GroupToOffer:
+    """A group's folder as it is answered, with how many further offers the person may make to it."""
+    open_offers = 0
+    for offer in own_offers:
+        is_to_group = offer.claim == folder.claim and offer.group == folder.group
+        if is_to_group and offer.status == "open":
+            open_offers += 1
     return GroupToOffer(
         folder=folder.route,
         claim=folder.claim,
         group=folder.group,
         decided_by="members" if folder.members_decide else "operators",
-        left=max(offers.MAX_OPEN - waiting, 0),
+        left=max(offers.MAX_OPEN - open_offers, 0),
     )
 
 
-def _own_shown(offer: Offer) -> OwnOffer:
+def _own_offer_entry(offer: Offer) -> OwnOffer:
+    """An offer as its author is answered."""
     return OwnOffer(
         id=offer.id,
         at=offer.at,
@@ -213,25 +229,31 @@ def _own_shown(offer: Offer) -> OwnOffer:
         claim=offer.claim,
         group=offer.group,
         keep=offer.keep,
-        source=_source_shown(offer.unconfirmed),
+        source=_shown_source(offer.unconfirmed),
     )
 
 
-def _source_shown(unconfirmed: bool) -> Literal["unconfirmed"] | None:
-    return "unconfirmed" if unconfirmed else None
+def _shown_source(unconfirmed: bool) -> Literal["unconfirmed"] | None:
+    """What is shown of who vouches for a line: that nobody does; None where somebody does."""
+    if not unconfirmed:
+        return None
+    return "unconfirmed"
 
 
-def _waiting_shown(waiting: OpenOffer) -> OfferToDecide:
+def _entry_to_decide(open_offer: OpenOffer) -> OfferToDecide:
+    """An offer as whoever decides about it is answered."""
+    line = open_offer.group_offer
+    folder = open_offer.folder
     return OfferToDecide(
-        id=waiting.group_offer.id,
-        author=waiting.group_offer.author,
-        text=waiting.group_offer.text,
-        day=waiting.group_offer.day,
-        folder=waiting.folder.route,
-        claim=waiting.folder.claim,
-        group=waiting.folder.group,
-        org_id=waiting.folder.org_id,
-        source=_source_shown(waiting.group_offer.unconfirmed),
+        id=line.id,
+        author=line.author,
+        text=line.text,
+        day=line.day,
+        folder=folder.route,
+        claim=folder.claim,
+        group=folder.group,
+        org_id=folder.org_id,
+        source=_shown_source(line.unconfirmed),
     )
 
 

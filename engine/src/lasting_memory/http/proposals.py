@@ -1,4 +1,8 @@
-"""What consolidation, or the agent, would change, and a person's decision about it."""
+"""What consolidation, or the agent, would change, and a person's decision about it.
+
+A proposal has changes of files, and of lines in these. It waits until the person accepts or declines
+all of it; a part may be decided before.
+"""
 
 from typing import Annotated, Self
 

@@ -25,12 +25,12 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings
 # Paths of both protocols.
 _PROTOCOLS = re.compile(r"/(mcp|a2a|\.well-known)(/|$)")
 # The platform's routes that find assistants: a search, and one by its id.
-_FINDS = re.compile(r"/assistants/(search|[0-9a-fA-F-]{32,36})/?")
+_ASSISTANT_ROUTES = re.compile(r"/assistants/(search|[0-9a-fA-F-]{32,36})/?")
 _UNKNOWN = orjson.dumps({"detail": "There is no such assistant for people."})
 # Assistants in a page of MCP's list. After a page of fewer the platform offers no next one.
 _PAGE = 100
 # The request by one of the protocols within which the server calls itself.
-_asked: ContextVar[Scope | None] = ContextVar("asked", default=None)
+_protocol_request: ContextVar[Scope | None] = ContextVar("asked", default=None)
 
 
 async def refused_inside(request: Request, error: Exception) -> Response:
@@ -61,6 +61,9 @@ class PeoplesAgents:
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. Within one of a person's by MCP or A2A, no assistant of consolidation
+        is found.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -68,24 +71,30 @@ class PeoplesAgents:
         if not platform.is_in_process(scope):
             # Set for every request: on a connection that is kept, uvicorn may begin a request in
             # the context of the one before.
-            token = _asked.set(scope if _PROTOCOLS.match(path) else None)
+            token = _protocol_request.set(scope if _PROTOCOLS.match(path) else None)
             try:
                 await self.app(scope, receive, send)
             finally:
-                _asked.reset(token)
+                _protocol_request.reset(token)
             return
-        asked = _asked.get()
-        if asked is not None and _FINDS.fullmatch(path) and not self._is_operators(asked):
+        protocol_request = _protocol_request.get()
+        finds_assistants = _ASSISTANT_ROUTES.fullmatch(path) is not None
+        if protocol_request is None or not finds_assistants:
+            await self.app(scope, receive, send)
+            return
+        if not self._is_operators(protocol_request):
             send = _WithoutConsolidation(send).send
         await self.app(scope, receive, send)
 
-    def _is_operators(self, asked: Scope) -> bool:
-        """Whether an operator asked.
+    def _is_operators(self, protocol_request: Scope) -> bool:
+        """Whether an operator sent the request by MCP or A2A.
 
         Sign-in puts the user into the scope before the server calls itself.
         """
-        user = asked.get("user")
-        return user is not None and is_operator(user, self._settings)
+        user = protocol_request.get("user")
+        if user is None:
+            return False
+        return is_operator(user, self._settings)
 
 
 class _WithoutConsolidation:
@@ -97,13 +106,14 @@ class _WithoutConsolidation:
         self._body = bytearray()
 
     async def send(self, message: Message) -> None:
+        """Keep the messages of an answer until it is whole, then send what people get of it."""
         if message["type"] == "http.response.start":
             self._start = message
             return
         self._body += message.get("body", b"")
         if message.get("more_body", False):
             return
-        status, body = _offered(self._start["status"], bytes(self._body))
+        status, body = _answer_for_people(self._start["status"], bytes(self._body))
         self._start["status"] = status
         headers = MutableHeaders(scope=self._start)
         headers["content-length"] = str(len(body))
@@ -111,26 +121,29 @@ class _WithoutConsolidation:
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _offered(status: int, body: bytes) -> tuple[int, bytes]:
-    """The status and body of an answer about assistants, as people get it."""
+def _answer_for_people(status: int, body: bytes) -> tuple[int, bytes]:
+    """The status and body of an answer about assistants, as people get it.
+
+    A page is without those of the consolidation graph. One of these by its id is answered with 404.
+    """
     if status != HTTPStatus.OK:
         return status, body
     answer = orjson.loads(body)
     if isinstance(answer, list):
-        page = _offered_of_page(answer)
+        page = _page_for_people(answer)
         return status, orjson.dumps(page)
     if _consolidates(answer):
         return 404, _UNKNOWN
     return status, body
 
 
-def _offered_of_page(assistants: list[Any]) -> list[Any]:
+def _page_for_people(assistants: list[Any]) -> list[Any]:
     """The assistants of a page that people get. A full page stays full."""
     offered = list[Any]()
     placeholders = list[Any]()
     for assistant in assistants:
         if _consolidates(assistant):
-            placeholders.append(_nobody(assistant))
+            placeholders.append(_placeholder_of(assistant))
         else:
             offered.append(assistant)
     is_full = len(assistants) >= _PAGE
@@ -140,12 +153,13 @@ def _offered_of_page(assistants: list[Any]) -> list[Any]:
 
 
 def _consolidates(assistant: Any) -> bool:
+    """Whether this is an assistant of the consolidation graph."""
     if not isinstance(assistant, dict):
         return False
     return assistant.get("graph_id") == CONSOLIDATION_GRAPH
 
 
-def _nobody(assistant: dict[str, Any]) -> dict[str, Any]:
+def _placeholder_of(assistant: dict[str, Any]) -> dict[str, Any]:
     """An assistant that is not there, in place of one. The platform leaves it out of the page."""
     nobody = str(uuid4())
     return {**assistant, "assistant_id": nobody, "name": nobody}

@@ -67,11 +67,15 @@ class RequestBounds:
         self._deployment = deployment
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on within its bounds, or answer with the refusal."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
-        scope.setdefault("state", {})["came"] = datetime.now(UTC).isoformat(timespec="microseconds")
+        root = scope.get("root_path", "")
+        path = str(scope["path"]).removeprefix(root)
+        now = datetime.now(UTC)
+        state = scope.setdefault("state", {})
+        state["came"] = now.isoformat(timespec="microseconds")
         try:
             check_head(scope, path)
         except HTTPException as error:
@@ -90,6 +94,9 @@ class RequestBounds:
         with suppress(ClientDisconnect), carrying_out() as under_way:
 
             async def send_counted(message: Message) -> None:
+                """Send a message. With the first one, the runs that the request made count as the
+                platform lists them.
+                """
                 if message["type"] == "http.response.start":
                     under_way.answered()
                 await send(message)
@@ -175,14 +182,17 @@ class _Request(ExitStack):
         """
         path = self._path
         share = self._share
-        weight = _weight_of(path) if share else 0
-        if share and weight:
-            await share.request(weight)
+        if share:
+            weight = _weight_of(path)
+            if weight:
+                await share.request(weight)
         limit = _MAX_BYTES.get(path, MAX_INPUT_BYTES)
+        limit_with_pictures = limit
         runs = _RUNS.fullmatch(path)
         is_about_crons = runs is not None and runs["crons"] is not None
-        most = MAX_RUN_BYTES if runs and not is_about_crons else limit
-        body = await self._read_body(share, most, limit)
+        if runs and not is_about_crons:
+            limit_with_pictures = MAX_RUN_BYTES
+        body = await self._read_body(share, limit_with_pictures, limit)
         if body is None:
             return {"type": "http.disconnect"}
         # Before the platform looks at them: it resolves names of hosts, and reads files of time
@@ -197,24 +207,27 @@ class _Request(ExitStack):
             body = await checked_thread_state(body, thread_id)
         return {"type": "http.request", "body": body, "more_body": False}
 
-    async def _read_body(self, share: Share | None, most: int, limit: int) -> bytes | None:
+    async def _read_body(
+        self, share: Share | None, limit_with_pictures: int, limit: int
+    ) -> bytes | None:
         """The body, which is charged to the share; None where its sender has gone.
 
-        Raises `HTTPException` 413 at more than `most` bytes, with the limit without pictures.
+        Raises `HTTPException` 413 beyond the limit with pictures; it names that without pictures.
         """
         body = bytearray()
-        more = True
-        while more:
+        has_more = True
+        while has_more:
             message = await self._receive()
             if message["type"] != "http.request":
                 return None
             part = message.get("body", b"")
             if share and part:
-                await share.request(len(part) / BYTES_PER_REQUEST)
+                requests = len(part) / BYTES_PER_REQUEST
+                await share.request(requests)
             body += part
-            if len(body) > most:
+            if len(body) > limit_with_pictures:
                 raise too_long(limit)
-            more = message.get("more_body", False)
+            has_more = message.get("more_body", False)
         return bytes(body)
 
     async def _check_body(self, body: bytes, limit: int, *, asks_for_run: bool) -> None:

@@ -1,7 +1,8 @@
 """Requests to /memory: who asks about whom, what may be asked, and where the person's memory is.
 
 Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a
-model.
+model. The actor is the person whom a request is about, the author whoever sends it: an operator may
+ask about somebody else.
 """
 
 from collections.abc import AsyncIterator
@@ -43,18 +44,21 @@ def key_of(path: str) -> str:
     return check_path(path.removeprefix(ROUTE))
 
 
-def _own(path: str) -> str:
+def _check_path(path: str) -> str:
+    """The path as it is. Raises `ValueError` for one that is not of a file of the person's."""
     key_of(path)
     return path
 
 
-Path = Annotated[str, AfterValidator(_own), Field(examples=[f"{ROUTE}/preferences.md"])]
+Path = Annotated[str, AfterValidator(_check_path), Field(examples=[f"{ROUTE}/preferences.md"])]
 
 
 def revision_of(item: Item) -> int | None:
     """The number of the revision that a stored file is at; None where other code wrote it."""
     revision = item.value.get("revision")
-    return revision if isinstance(revision, int) else None
+    if not isinstance(revision, int):
+        return None
+    return revision
 
 
 class About(BaseModel, extra="forbid"):
@@ -182,7 +186,9 @@ class PersonRequest:
         assistant_id = self.http.query_params.get("assistant_id")
         if assistant_id is None:
             return self.deployment.default_assistant
-        if not (self.deployment.has_memory and self.deployment.memory.per_assistant):
+        deployment = self.deployment
+        is_per_assistant = deployment.has_memory and deployment.memory.per_assistant
+        if not is_per_assistant:
             raise HTTPException(
                 422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out."
             )
@@ -301,41 +307,46 @@ async def memories_of(
     memory = deployment.memory
     if not memory.per_assistant:
         return {memory.namespace(actor, deployment.default_assistant): ""}
-    assistants = dict[Namespace, str]()
-    for item in await journal.all_items(store, namespaces.assistants(actor)):
+    assistant_by_namespace = dict[Namespace, str]()
+    noted_assistants = await journal.all_items(store, namespaces.assistants(actor))
+    for item in noted_assistants:
         assistant = identity.part_of(item.key)
-        assistants[memory.namespace(actor, assistant)] = assistant
-    return assistants
+        namespace = memory.namespace(actor, assistant)
+        assistant_by_namespace[namespace] = assistant
+    return assistant_by_namespace
 
 
 # Requests that compute.
 _COMPUTING = "requests about your memory"
 # How many of them, of a person, are let in; then 429.
-_MOST_COMPUTING = 50
+_MAX_COMPUTING = 50
 
 
 @asynccontextmanager
 async def one_at_a_time(
-    caller: PersonRequest, what: str = _COMPUTING, most: int = _MOST_COMPUTING
+    caller: PersonRequest, kind: str = _COMPUTING, limit: int = _MAX_COMPUTING
 ) -> AsyncIterator[None]:
-    """Waits until no other such request about this person is answered.
+    """Waits until no other request of this kind about this person is being answered.
 
-    `most` of them may wait or be answered. Raises `HTTPException` 429 for a further one.
+    As many as the limit may wait or be answered. Raises `HTTPException` 429 for a further one.
     """
-    with share_of(caller.actor, caller.deployment.limits).under_way(what, most):
-        async with platform.lock_of(what, caller.actor):
+    with share_of(caller.actor, caller.deployment.limits).under_way(kind, limit):
+        async with platform.lock_of(kind, caller.actor):
             yield
 
 
-def in_turn(what: str, most: int = 1) -> Any:
-    """The same as a dependency of routes."""
+def in_turn(kind: str, limit: int = 1) -> Any:
+    """A dependency of routes, which has a person's requests of this kind carried out one by one.
+
+    As many as the limit may wait or be answered; a further one is refused with 429.
+    """
 
     async def turn(caller: Caller) -> AsyncIterator[None]:
-        async with one_at_a_time(caller, what, most):
+        async with one_at_a_time(caller, kind, limit):
             yield
 
     return Depends(turn)
 
 
 # Of routes that compute.
-IN_TURN = in_turn(_COMPUTING, _MOST_COMPUTING)
+IN_TURN = in_turn(_COMPUTING, _MAX_COMPUTING)

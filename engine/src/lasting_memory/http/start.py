@@ -46,12 +46,15 @@ async def looking_around(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _check_agents(deployment: Deployment) -> None:
+    """Raise `SettingsError` for an agent that lacks a part which keeps it safe."""
     for name in deployment.agents:
-        if graph := platform.loaded_graph(name):
-            try:
-                check_graph(graph)
-            except SettingsError as error:
-                raise SettingsError(f"The graph {name!r} of langgraph.json: {error}") from None
+        graph = platform.loaded_graph(name)
+        if not graph:
+            continue
+        try:
+            check_graph(graph)
+        except SettingsError as error:
+            raise SettingsError(f"The graph {name!r} of langgraph.json: {error}") from None
 
 
 async def _log_first_steps(deployment: Deployment, store: BaseStore, *, has_page: bool) -> None:

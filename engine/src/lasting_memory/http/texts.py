@@ -34,27 +34,31 @@ def load(folder: Path) -> dict[str, Texts]:
     Raises `SettingsError` for a file that cannot be used, with its path and the key.
     """
     english = _read(OWN / f"{FIRST}.json")
-    found: dict[str, Texts] = {}
-    for own in (OWN, folder):
-        for path in sorted(own.glob("[!.]*.json")):
-            language = path.stem.lower()
-            if not _LANGUAGE.fullmatch(path.stem):
+    texts_by_language: dict[str, Texts] = {}
+    for source in (OWN, folder):
+        for path in sorted(source.glob("[!.]*.json")):
+            tag = path.stem
+            language = tag.lower()
+            if not _LANGUAGE.fullmatch(tag):
                 raise SettingsError(
                     f"{path} is named after no language; name it by a tag such as fr.json or pt-BR.json."
                 )
             texts = _read(path)
             _check(path, texts, english)
-            found[language] = {**found.get(language, english), **texts}
-    return found
+            earlier_texts = texts_by_language.get(language, english)
+            texts_by_language[language] = {**earlier_texts, **texts}
+    return texts_by_language
 
 
 def _read(path: Path) -> dict[str, Text]:
+    """The texts of a file, unchecked. Raises `SettingsError` for one that is no object of JSON."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise SettingsError(
                 f"{path} has more than {MAX_FILE_BYTES} bytes; it may hold the page's texts and nothing else."
             )
-        texts = json.loads(path.read_text("utf-8"), object_pairs_hook=_no_doubles)
+        content = path.read_text("utf-8")
+        texts = json.loads(content, object_pairs_hook=_without_duplicates)
     except OSError as error:
         raise SettingsError(
             f"{path} cannot be read ({error.strerror}); make it readable, or take it away."
@@ -68,7 +72,8 @@ def _read(path: Path) -> dict[str, Text]:
             f"{path} is nested too deeply; use an object of keys and texts."
         ) from None
     except ValueError as error:
-        raise SettingsError(f"{path} is not JSON: {str(error).splitlines()[0]}; mend it.") from None
+        reason = str(error).splitlines()[0]
+        raise SettingsError(f"{path} is not JSON: {reason}; mend it.") from None
     if not isinstance(texts, dict):
         raise SettingsError(
             f"{path} is no object; use keys and texts, e.g. " + '{"chat.send": "Send"}.'
@@ -76,13 +81,13 @@ def _read(path: Path) -> dict[str, Text]:
     return texts
 
 
-def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, made of its members. Raises `ValueError` for a name that is there twice."""
     counts = Counter(name for name, _ in pairs)
-    twice = [name for name in members if counts[name] > 1]
-    raise ValueError(f"{twice[0]!r:.80} is there twice")
+    for name, count in counts.items():
+        if count > 1:
+            raise ValueError(f"{name!r:.80} is there twice")
+    return dict(pairs)
 
 
 def _check(path: Path, texts: Mapping[str, object], english: Texts) -> None:
@@ -99,9 +104,9 @@ def _check(path: Path, texts: Mapping[str, object], english: Texts) -> None:
 
 def _fault(text: object, english: Text) -> str:
     """What is wrong with a text; empty if nothing is."""
-    wanted = _placeholders(english)
+    needed_names = _placeholders(english)
     if isinstance(text, str):
-        return _differing(_placeholders(text), wanted)
+        return _placeholder_fault(_placeholders(text), needed_names)
     neither = "is neither a text nor an object of plural forms; use one of them"
     if not isinstance(text, dict):
         return neither
@@ -110,35 +115,44 @@ def _fault(text: object, english: Text) -> str:
         return neither
     if not isinstance(english, dict):
         return "has plural forms, but counts nothing; use one text"
-    return _plural_fault(text, wanted)
+    return _plural_fault(text, needed_names)
 
 
-def _plural_fault(forms: Mapping[str, str], wanted: set[str]) -> str:
-    unknown = sorted(forms.keys() - PLURALS)
-    if unknown:
-        return f"has the plural form {unknown[0]!r:.40}; use {', '.join(sorted(PLURALS))}"
+def _plural_fault(forms: Mapping[str, str], needed_names: set[str]) -> str:
+    """What is wrong with the plural forms of a text; "" if nothing is.
+
+    `needed_names` are the placeholders of the English text.
+    """
+    unknown_forms = sorted(forms.keys() - PLURALS)
+    if unknown_forms:
+        known_forms = ", ".join(sorted(PLURALS))
+        return f"has the plural form {unknown_forms[0]!r:.40}; use {known_forms}"
     if "other" not in forms:
         return 'lacks the plural form "other"; add it'
     # A form of one number may say it in a word, or not at all.
     for form in forms.values():
         names = _placeholders(form) | {"count"}
-        fault = _differing(names, wanted)
+        fault = _placeholder_fault(names, needed_names)
         if fault:
             return fault
-    return _differing(_placeholders(forms["other"]), wanted)
+    return _placeholder_fault(_placeholders(forms["other"]), needed_names)
 
 
-def _differing(names: set[str], wanted: set[str]) -> str:
-    if names == wanted:
+def _placeholder_fault(names: set[str], needed_names: set[str]) -> str:
+    """What is wrong with the placeholders of a text; "" if they are those of the English one."""
+    if names == needed_names:
         return ""
-    shown = [f"{{{name}}}" for name in sorted(wanted)]
-    needed = ", ".join(shown) or "none"
-    return f"has other placeholders than the engine's; use {needed}"
+    placeholders = [f"{{{name}}}" for name in sorted(needed_names)]
+    listed_placeholders = ", ".join(placeholders) or "none"
+    return f"has other placeholders than the engine's; use {listed_placeholders}"
 
 
 def _placeholders(text: Text) -> set[str]:
-    whole = text if isinstance(text, str) else text["other"]
-    return set(_PLACEHOLDER.findall(whole))
+    """The names of the placeholders in a text; of one that counts, in its form "other"."""
+    if not isinstance(text, str):
+        text = text["other"]
+    names = _PLACEHOLDER.findall(text)
+    return set(names)
 
 
 def chosen(accept: str, languages: Mapping[str, Texts]) -> str:
@@ -163,17 +177,17 @@ def _ranges(accept: str) -> list[str]:
     """The tags of the header in lower case, what is liked best first, without what is refused (q=0)
     or makes no sense.
     """
-    liked = list[tuple[float, str]]()
-    for part in accept.split(",")[:MAX_RANGES]:
-        tag, _, weight = part.partition(";")
+    weighted_tags = list[tuple[float, str]]()
+    for entry in accept.split(",")[:MAX_RANGES]:
+        tag, _, parameter = entry.partition(";")
         tag = tag.strip().lower()
-        name, _, value = weight.partition("=")
+        name, _, value = parameter.partition("=")
         is_weight = name.strip().lower() == "q"
         try:
-            quality = float(value) if is_weight else 1.0
+            weight = float(value) if is_weight else 1.0
         except ValueError:
             continue
-        if tag and quality > 0:
-            liked.append((quality, tag))
-    liked.sort(key=lambda entry: -entry[0])  # stable: what is named first comes first
-    return [tag for _, tag in liked]
+        if tag and weight > 0:
+            weighted_tags.append((weight, tag))
+    weighted_tags.sort(key=lambda weighted: -weighted[0])  # stable: of equal ones the first
+    return [tag for _, tag in weighted_tags]

@@ -141,8 +141,12 @@ def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
     from langgraph.pregel import Pregel  # noqa: PLC0415  # commands that need no graph import this module, too
 
     server = sys.modules.get("langgraph_api.graph")  # only on a server
-    graph = server.GRAPHS.get(graph_id) if server else None
-    return graph if isinstance(graph, Pregel) else None
+    if server is None:
+        return None
+    graph = server.GRAPHS.get(graph_id)
+    if not isinstance(graph, Pregel):
+        return None
+    return graph
 
 
 @asynccontextmanager
@@ -163,12 +167,12 @@ async def graph_to_read(
         yield None
         return
     async with AsyncExitStack() as stack:
-        made = None
+        graph = None
         try:
-            opened = server.get_graph(
+            opening = server.get_graph(
                 graph_id, {"configurable": {}}, store=store, access_context="assistants.read"
             )
-            made = await stack.enter_async_context(opened)
+            graph = await stack.enter_async_context(opening)
         except Exception as error:  # a fork's factory may raise anything
             logger.warning(
                 "The graph %r could not be made to read its tools: %r.",
@@ -176,7 +180,8 @@ async def graph_to_read(
                 error,
                 exc_info=True,
             )
-        yield made if isinstance(getattr(made, "nodes", None), dict) else None
+        has_nodes = isinstance(getattr(graph, "nodes", None), dict)
+        yield graph if has_nodes else None
 
 
 def embedding_model(store: BaseStore) -> str:
@@ -208,15 +213,14 @@ def _name_of_embedding(embed: object) -> str:
         if ".py:" in embed:  # ./file.py:function
             return embed.rsplit(":", 1)[-1]
         return embed.split(":", 1)[-1]  # provider:model
-    function = getattr(embed, "func", None) or getattr(embed, "afunc", None) or embed
-    names = (
-        getattr(embed, "model", None),
-        getattr(embed, "model_name", None),
-        getattr(function, "__name__", None),
-    )
-    for name in names:
+    for field in ("model", "model_name"):
+        name = getattr(embed, field, None)
         if isinstance(name, str):
             return name
+    function = getattr(embed, "func", None) or getattr(embed, "afunc", None) or embed
+    function_name = getattr(function, "__name__", None)
+    if isinstance(function_name, str):
+        return function_name
     return type(embed).__name__
 
 
@@ -226,11 +230,13 @@ async def bad_request(request: Request, error: ValueError) -> Response | None:
     None for an error of any other code. The platform answers every `ValueError` so, whoever raised
     it, which tells a client in Python's words that the request was wrong.
     """
-    route_module = str(getattr(request.scope.get("endpoint"), "__module__", ""))
+    endpoint = request.scope.get("endpoint")
+    route_module = str(getattr(endpoint, "__module__", ""))
     if not route_module.startswith("langgraph_api."):
         return None
-    if any(name.startswith("lasting_memory.") for name in _modules_of(error)):
-        return None
+    for module in _modules_of(error):
+        if module.startswith("lasting_memory."):
+            return None
     from langgraph_api.errors import value_error_handler  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
     return cast("Response", await value_error_handler(request, error))
@@ -244,9 +250,9 @@ def _modules_of(error: Exception) -> Iterator[str]:
 
 def serves_in_memory() -> bool:
     """Whether this process is a server on the in-memory runtime: `langgraph dev`."""
-    runtime = (
-        sys.modules.get("langgraph_runtime") if "langgraph_api.server" in sys.modules else None
-    )
+    if "langgraph_api.server" not in sys.modules:
+        return False
+    runtime = sys.modules.get("langgraph_runtime")
     return getattr(runtime, "RUNTIME_EDITION", None) == "inmem"
 
 
@@ -255,8 +261,8 @@ def is_in_process(scope: Scope) -> bool:
 
     No request can set the root path.
     """
-    root = scope.get("root_path", "")
-    return bool(root == "/noauth" or root.startswith("/noauth/"))
+    root = str(scope.get("root_path", ""))
+    return root == "/noauth" or root.startswith("/noauth/")
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
@@ -275,6 +281,7 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
 
 @asynccontextmanager
 async def _awaited(context: AbstractContextManager[None]) -> AsyncIterator[None]:
+    """A context manager for `with`, as one for `async with`."""
     with context:
         yield
 
@@ -300,8 +307,10 @@ async def in_thread_of_forks(
 
 
 async def _called_in(threads: ThreadPoolExecutor, function: Callable[[], Result]) -> Result:
+    """The result of a function that is called in one of these threads, in the current context."""
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(threads, context.run, function)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(threads, context.run, function)
 
 
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
@@ -326,6 +335,9 @@ async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def _called_as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a call whose in-process clients act as nobody. It changes the context of its
+    task.
+    """
     if is_aegra():
         from lasting_memory.platform.aegra import users  # noqa: PLC0415
 
@@ -342,7 +354,8 @@ def lock_of(*key: object) -> asyncio.Lock:
 
     Other processes have their own.
     """
-    return _LOCKS.setdefault((asyncio.get_running_loop(), *key), asyncio.Lock())
+    loop = asyncio.get_running_loop()
+    return _LOCKS.setdefault((loop, *key), asyncio.Lock())
 
 
 @cache
@@ -365,6 +378,7 @@ def log_no_queries() -> None:
     """
 
     def without_query(record: logging.LogRecord) -> bool:
+        """A filter of the log that lets every record pass, without its query string."""
         if isinstance(record.msg, dict) and "query_string" in record.msg:  # as structlog gives it
             record.msg = {**record.msg, "query_string": ""}
         return True

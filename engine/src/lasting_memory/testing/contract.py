@@ -78,12 +78,14 @@ class Scripted(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
+        """Keep the tools by name."""
         for tool in tools:
             if hasattr(tool, "name"):
                 self.tools[tool.name] = tool
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        """The next scripted calls as the model's answer; "done" where none are left."""
         self.shown.append(messages)
         message = AIMessage("done")
         scripted_calls: list[Call] = []

@@ -59,6 +59,7 @@ def run_command(
 def _run(
     module: str, args: tuple[str, ...], stdin: str, folder: Path
 ) -> subprocess.CompletedProcess[str]:
+    """Run a command."""
     spec = find_spec(module)
     if spec and spec.submodule_search_locations:
         spec = find_spec(f"{module}.__main__")

@@ -39,6 +39,7 @@ class QuietHandler(BaseHTTPRequestHandler):
     """Reads bodies, sends answers, and prints nothing."""
 
     def body(self) -> bytes:
+        """The body of the request."""
         length = self.headers.get("Content-Length") or 0
         return self.rfile.read(int(length))
 
@@ -49,6 +50,7 @@ class QuietHandler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def head(self, status: int, content_type: str, **headers: str) -> None:
+        """Send the status and the headers of an answer."""
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         for name, value in headers.items():
@@ -82,6 +84,7 @@ class _LangSmith(QuietHandler):
 
     @property
     def _kind(self) -> str:
+        """The first part of the request's path."""
         path, _, _ = self.path.strip("/").partition("?")
         kind, _, _ = path.partition("/")
         return kind

@@ -88,6 +88,7 @@ class Person:
         return answer.json()
 
     async def thread(self, **metadata: Any) -> str:
+        """The id of a new conversation."""
         thread = await self.client.threads.create(metadata=metadata)
         return str(thread["thread_id"])
 
@@ -98,10 +99,12 @@ class Person:
         return await run_turn(self.client, thread, text, assistant, **kwargs)
 
     async def say(self, text: str, assistant: str = "agent", **kwargs: Any) -> dict[str, Any]:
+        """Say something in a new conversation; its values when the run has ended."""
         thread = await self.thread()
         return await self.turn(thread, text, assistant, **kwargs)
 
     async def chat(self, *texts: str) -> str:
+        """Say these texts in a new conversation, one after another. Returns its id."""
         thread = await self.thread()
         for text in texts:
             await self.turn(thread, text)
@@ -135,9 +138,11 @@ class Person:
                 await asyncio.sleep(0.05)
 
     async def control(self, **given: Any) -> Any:
+        """Pause, or turn on a review."""
         return await self.http.put("/memory/controls", json=given)
 
     async def write(self, path: str, content: str) -> None:
+        """Write a file."""
         await self.http.put("/memory/file", params={"path": path}, json={"content": content})
 
     async def read(self, path: str = FILE) -> Any:

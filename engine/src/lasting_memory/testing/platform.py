@@ -128,6 +128,7 @@ class Platform:
         sort_order: str = "desc",
         select: Sequence[str] = (),
     ) -> list[Thread]:
+        """The conversations that fit, as the platform's client gives them."""
         assert limit <= 1_000, "the platform refuses more"
         await self.called("threads.search", metadata=metadata, ids=ids, limit=limit, offset=offset)
         descending = sort_order == "desc"
@@ -165,33 +166,39 @@ class Platform:
         return (self.kept[thread_id] for thread_id in self._order)
 
     def _sorted(self, field: str, *, descending: bool) -> Iterable[Thread]:
+        """All conversations, sorted by a field."""
         threads = list(self.kept.values())
         threads.sort(key=lambda thread: str(thread[field]), reverse=descending)
         return threads
 
     async def count(self, *, metadata: Mapping[str, str]) -> int:
+        """How many conversations have this metadata."""
         await self.called("threads.count", metadata=metadata)
         matching = _matching(self.kept.values(), metadata, None)
         return len(list(matching))
 
     async def get_state(self, thread_id: str) -> dict[str, Any]:
+        """The values of a conversation."""
         await self.called("threads.get_state", thread_id=thread_id)
         if thread_id not in self.kept:
             raise _not_found()
         return {"values": self.kept[thread_id]["values"]}
 
     async def _searched(self, request: httpx.Request) -> httpx.Response:
+        """The answer to a search over HTTP."""
         wanted = json.loads(request.content)
         found = await self.search(**wanted)
         return httpx.Response(200, json=found)
 
     async def delete(self, thread_id: str) -> None:
+        """Delete a conversation."""
         await self.called("threads.delete", thread_id=thread_id)
         if thread_id not in self.kept:
             raise _not_found()
         self.remove(thread_id)
 
     async def prune(self, ids: Sequence[str]) -> dict[str, int]:
+        """Delete those of these conversations that are there."""
         await self.called("threads.prune", ids=ids)
         there = [thread_id for thread_id in ids if thread_id in self.kept]
         for thread_id in there:
@@ -248,6 +255,7 @@ class Runs:
         offset: int = 0,
         **_: Any,
     ) -> list[Run]:
+        """The runs of a thread, newest first."""
         await self._platform.called("runs.list", thread_id=thread_id)
         has_runs = thread_id in self.kept
         if not has_runs and thread_id not in self._platform.kept:
@@ -266,6 +274,7 @@ class Runs:
         after_seconds: float = 0,
         **options: Any,
     ) -> Run:
+        """Make a run that waits, and its thread where it has none yet."""
         platform = self._platform
         request = {
             "assistant": assistant,
@@ -316,6 +325,7 @@ def _roll_back(runs: list[Run]) -> None:
 
 
 def _not_found() -> NotFoundError:
+    """The error of the platform's client for what is not there."""
     request = httpx.Request("GET", "http://platform")
     response = httpx.Response(404, request=request)
     return NotFoundError("not found", response=response, body=None)

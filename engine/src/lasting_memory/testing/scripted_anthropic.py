@@ -189,9 +189,13 @@ def last_user_text(body: Body) -> str:
 
 def tool_results(body: Body) -> list[str]:
     """The texts of the tool_result blocks in the last user message."""
-    content: Any = next(_user_contents(body), "")
-    results = [block for block in content if _is_block(block, "tool_result")]
-    return [_text(block.get("content", "")) for block in results]
+    last_content: Any = next(_user_contents(body), "")
+    texts = list[str]()
+    for block in last_content:
+        if _is_block(block, "tool_result"):
+            content = block.get("content", "")
+            texts.append(_text(content))
+    return texts
 
 
 def _user_contents(body: Body) -> Iterator[Any]:
@@ -202,12 +206,14 @@ def _user_contents(body: Body) -> Iterator[Any]:
 
 
 def _is_match(match: Match, text: str, body: Body) -> bool:
+    """Whether a rule is about a request with this last text of the user's."""
     if isinstance(match, str):
         return match in text
     return match(body)
 
 
 def _text(content: str | list[Any]) -> str:
+    """The text of a message's content."""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] for block in content if _is_block(block, "text"))
@@ -222,8 +228,9 @@ def _dumps(value: object) -> str:
 
 
 def _message(body: Body, reply: Reply) -> Body:
-    content = [_block(said) for said in reply]
-    has_calls = any(isinstance(said, ToolCall) for said in reply)
+    """The answer to a request, as it is without a stream."""
+    content = [_block(part) for part in reply]
+    has_calls = any(isinstance(part, ToolCall) for part in reply)
     return {
         "id": f"msg_{uuid.uuid4().hex}",
         "type": "message",
@@ -241,18 +248,20 @@ def _message(body: Body, reply: Reply) -> Body:
     }
 
 
-def _block(said: Text | ToolCall) -> Body:
-    if isinstance(said, Text):
-        return {"type": "text", "text": said.text}
+def _block(part: Text | ToolCall) -> Body:
+    """A part of a reply as a block of content."""
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
     return {
         "type": "tool_use",
         "id": f"toolu_{uuid.uuid4().hex}",
-        "name": said.name,
-        "input": said.args,
+        "name": part.name,
+        "input": part.args,
     }
 
 
 def _events(message: Body) -> Iterator[Body]:
+    """The events of a streamed answer, given the answer that is not streamed."""
     opening = {
         **message,
         "content": [],
@@ -261,27 +270,45 @@ def _events(message: Body) -> Iterator[Body]:
     }
     yield {"type": "message_start", "message": opening}
     for index, block in enumerate(message["content"]):
-        is_text = block["type"] == "text"
-        empty = {**block, "text": ""} if is_text else {**block, "input": {}}
-        yield {"type": "content_block_start", "index": index, "content_block": empty}
-        whole = block["text"] if is_text else _dumps(block["input"])
-        size = DELTA_CHARACTERS
-        if (
-            len(whole) > size * MAX_DELTAS
-        ):  # a client parses a piece of JSON in a time that grows with the piece's square
-            size = len(whole) // MAX_DELTAS if is_text else len(whole)
-        for start in range(0, len(whole), size):
-            part = whole[start : start + size]
-            delta = (
-                {"type": "text_delta", "text": part}
-                if is_text
-                else {"type": "input_json_delta", "partial_json": part}
-            )
+        if block["type"] == "text":
+            empty_block = {**block, "text": ""}
+            deltas = _text_deltas(block["text"])
+        else:
+            empty_block = {**block, "input": {}}
+            deltas = _json_deltas(_dumps(block["input"]))
+        yield {"type": "content_block_start", "index": index, "content_block": empty_block}
+        for delta in deltas:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     yield {"type": "message_delta", "delta": end, "usage": message["usage"]}
     yield {"type": "message_stop"}
+
+
+def _text_deltas(text: str) -> Iterator[Body]:
+    """The pieces of a text."""
+    size = DELTA_CHARACTERS
+    if len(text) > size * MAX_DELTAS:
+        size = len(text) // MAX_DELTAS
+    for piece in _pieces(text, size):
+        yield {"type": "text_delta", "text": piece}
+
+
+def _json_deltas(arguments: str) -> Iterator[Body]:
+    """The pieces of a call's arguments."""
+    size = DELTA_CHARACTERS
+    if len(arguments) > size * MAX_DELTAS:
+        # A client parses what has come so far at each piece: the time grows with the square.
+        size = len(arguments)
+    for piece in _pieces(arguments, size):
+        yield {"type": "input_json_delta", "partial_json": piece}
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    """A text in pieces of this size; the last one may be smaller."""
+    for start in range(0, len(text), size):
+        end = start + size
+        yield text[start:end]
 
 
 class _Handler(QuietHandler):
@@ -291,8 +318,10 @@ class _Handler(QuietHandler):
         try:
             body = json.loads(self.body())
             reply = self.server.answer(body)
-            said = reply.reply if isinstance(reply, Changed | Ended) else reply
-            message = {} if isinstance(said, Failure) else _message(body, said)
+            content = reply.reply if isinstance(reply, Changed | Ended) else reply
+            message: Body = {}
+            if not isinstance(content, Failure):
+                message = _message(body, content)
             if isinstance(reply, Ended):
                 message["stop_reason"] = reply.reason
         except Exception as error:
@@ -303,11 +332,15 @@ class _Handler(QuietHandler):
             self._fail(reply)
         elif body.get("stream"):
             self.head(200, "text/event-stream")
-            events = [
-                f"event: {event['type']}\ndata: {_dumps(event)}\n\n".encode()
-                for event in _events(message)
-            ]
-            for part in reply.change(events) if isinstance(reply, Changed) else events:
+            events = list[bytes]()
+            for event in _events(message):
+                kind = event["type"]
+                data = _dumps(event)
+                events.append(f"event: {kind}\ndata: {data}\n\n".encode())
+            parts: Iterable[bytes | float] = events
+            if isinstance(reply, Changed):
+                parts = reply.change(events)
+            for part in parts:
                 if isinstance(part, bytes):
                     self.wfile.write(part)
                 else:
@@ -316,11 +349,11 @@ class _Handler(QuietHandler):
             self.send(200, _dumps(message).encode())
 
     def _fail(self, failure: Failure) -> None:
-        error = {"type": "error", "error": {"type": failure.type, "message": failure.message}}
+        """Answer with an error."""
+        error = {"type": failure.type, "message": failure.message}
+        body = _dumps({"type": "error", "error": error})
         # Where nothing says when to come back, the SDK's retries are quick.
-        wait = (
-            {"Retry_After": failure.retry_after}
-            if failure.retry_after
-            else {"retry_after_ms": "10"}
-        )
-        self.send(failure.status, _dumps(error).encode(), **wait)
+        headers = {"retry_after_ms": "10"}
+        if failure.retry_after:
+            headers = {"Retry_After": failure.retry_after}
+        self.send(failure.status, body.encode(), **headers)

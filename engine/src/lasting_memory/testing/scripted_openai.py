@@ -69,6 +69,7 @@ def _completion(said: Said, ending: str) -> Body:
 
 
 def _function_calls(said: Said) -> list[Body]:
+    """The calls of an answer, as Chat Completions has them."""
     calls = list[Body]()
     for call, arguments in said.calls():
         call_id = f"call_{uuid.uuid4().hex}"
@@ -153,6 +154,7 @@ def _add_message(events: list[Body], index: int, said: Said) -> Body:
 
 
 def _add_refusal(events: list[Body], index: int, refusal: str) -> Body:
+    """Adds the events of a refusal."""
     item = _add_message_item(events, index)
     place = {"item_id": item["id"], "output_index": index, "content_index": 0}
     for part in _halves(refusal):
@@ -165,11 +167,13 @@ def _add_refusal(events: list[Body], index: int, refusal: str) -> Body:
 
 
 def _add_message_item(events: list[Body], index: int) -> Body:
+    """Adds the event with which a message begins."""
     message = {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": []}
     return _add_item(events, index, message)
 
 
 def _add_reasoning(events: list[Body], index: int, thought: str) -> Body:
+    """Adds the events of a thought."""
     reasoning = {"type": "reasoning", "id": f"rs_{index}", "summary": []}
     item = _add_item(events, index, reasoning)
     place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
@@ -183,6 +187,7 @@ def _add_reasoning(events: list[Body], index: int, thought: str) -> Body:
 
 
 def _add_call(events: list[Body], index: int, called: ToolCall, arguments: str) -> Body:
+    """Adds the events of a call."""
     call: Body = {
         "type": "function_call",
         "id": f"fc_{index}",
@@ -198,6 +203,7 @@ def _add_call(events: list[Body], index: int, called: ToolCall, arguments: str) 
 
 
 def _add_item(events: list[Body], index: int, item: Body) -> Body:
+    """Adds the event with which an item begins."""
     item = {**item, "status": "in_progress"}
     event = {"type": "response.output_item.added", "output_index": index, "item": item}
     events.append(event)

@@ -93,6 +93,7 @@ class ScriptedProvider(LoopbackServer):
             self.usual = usual or Said(("ok",))
 
     def answer(self, body: Body) -> list[bytes] | Refused:
+        """The parts of the next answer, or the error in its place."""
         with self._lock:
             self.requests.append(body)
             refused = self.refuse(body)

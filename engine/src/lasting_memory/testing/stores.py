@@ -52,6 +52,7 @@ class WrappedStore(BaseStore):
         self.has_failed = False
 
         def fail_late_batches(_: list[Op]) -> None:
+            """Raise the error for the batches that are to fail."""
             number = next(batches)
             is_early = number < after
             is_over = times is not None and number >= after + times

@@ -51,12 +51,16 @@ class _Inside(httpx.ASGITransport):
         super().__init__(app, root_path=_ROOT)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request by the app, as a call from inside."""
         user = acting_user()
-        label = await label_of_thread(await _thread_named(request))
-        if not label:
-            label = user.label if user else ""
-        claims = dict(user.items()) if user else None
-        token = _call.set(Call(fields_of(claims, label)))
+        thread_id = await _thread_named(request)
+        label = await label_of_thread(thread_id)
+        claims = None
+        if user:
+            label = label or user.label
+            claims = dict(user.items())
+        call = Call(fields_of(claims, label))
+        token = _call.set(call)
         try:
             return await super().handle_async_request(request)
         finally:
@@ -65,10 +69,12 @@ class _Inside(httpx.ASGITransport):
 
 async def _thread_named(request: httpx.Request) -> str:
     """The id of the one thread that a call is about; "" for none, or several."""
-    if request.url.path == "/runs/cancel":
-        body = json.loads(await request.aread())
-        return str(body.get("thread_id") or "")
-    return thread_in(request.url.path)
+    path = request.url.path
+    if path != "/runs/cancel":
+        return thread_in(path)
+    content = await request.aread()
+    body = json.loads(content)
+    return str(body.get("thread_id") or "")
 
 
 def thread_in(path: str) -> str:
@@ -84,6 +90,8 @@ async def label_of_thread(thread_id: str) -> str:
     """The label of a thread's owner; "" if there is no such thread."""
     if not thread_id:
         return ""
-    async with get_session_maker()() as session:
-        owner = await session.scalar(select(Thread.user_id).where(Thread.thread_id == thread_id))
+    query = select(Thread.user_id).where(Thread.thread_id == thread_id)
+    new_session = get_session_maker()
+    async with new_session() as session:
+        owner = await session.scalar(query)
     return owner or ""

@@ -1,4 +1,7 @@
-"""The handlers of `auth.py`, asked by aegra: what they are passed is as langgraph-api passes it."""
+"""The handlers of `auth.py`, asked by aegra: what they are passed is as langgraph-api passes it.
+
+A handler is asked about a value: what a request says, by the names of its fields.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -46,14 +49,18 @@ def adapt(auth: Auth, label_of: users.LabelOf) -> None:
     users.set_label_of(label_of)
     authenticate: Any = auth._authenticate_handler  # noqa: SLF001  # aegra reads it so
     auth._authenticate_handler = sign_in.fields_by_token(authenticate)  # noqa: SLF001
-    for (resource, action), handlers in auth._handlers.items():  # noqa: SLF001
-        asked = [_asked(handler, resource, action) for handler in handlers]
-        auth._handlers[resource, action] = asked  # noqa: SLF001
-    auth._global_handlers = [_asked(handler, "*", "*") for handler in auth._global_handlers]  # noqa: SLF001
+    for key, handlers in auth._handlers.items():  # noqa: SLF001
+        auth._handlers[key] = [_adapted(handler) for handler in handlers]  # noqa: SLF001
+    global_handlers = auth._global_handlers  # noqa: SLF001
+    auth._global_handlers = [_adapted(handler) for handler in global_handlers]  # noqa: SLF001
 
 
-def _asked(handler: Handler, resource: str, action: str) -> Any:
-    """The handler as aegra is to call it."""
+def _adapted(handler: Handler) -> Any:
+    """The handler as aegra is to call it.
+
+    It raises `HTTPException` 403 for a user that `auth.py` has not made, and where the handler could
+    not look at what a run is sent.
+    """
 
     async def handle(ctx: Any, value: Any) -> Any:
         if users.is_nobody(ctx.user):
@@ -63,18 +70,19 @@ def _asked(handler: Handler, resource: str, action: str) -> Any:
         except users.UnreadableUserError as error:
             raise HTTPException(403, str(error)) from None
         _refuse_unseen_runs(ctx)
-        asked = Auth.types.AuthContext(
+        handler_ctx = Auth.types.AuthContext(
             user=user,
             permissions=[*user.permissions],
             resource=ctx.resource,
             action=ctx.action,
         )
-        seen = _value_of(ctx, value)
+        visible = _visible_value(ctx, value)
         with users.acting(user):
-            answer = await handler(ctx=asked, value=seen)
-        if (ctx.resource, ctx.action) == ("store", "put") and answer is None:
+            answer = await handler(ctx=handler_ctx, value=visible)
+        is_put = ctx.resource == "store" and ctx.action == "put"
+        if is_put and answer is None:
             # aegra takes what a handler returns, and leaves out what it changes.
-            return {"value": seen["value"]}
+            return {"value": visible["value"]}
         return answer
 
     return handle
@@ -82,23 +90,30 @@ def _asked(handler: Handler, resource: str, action: str) -> Any:
 
 def _refuse_unseen_runs(ctx: Any) -> None:
     """Raise `HTTPException` 403 for ways to make a run that its handler could not look at."""
-    if (ctx.resource, ctx.action) == ("threads", "create_run") and not _is_whole.get():
+    makes_run = ctx.resource == "threads" and ctx.action == "create_run"
+    if makes_run and not _is_whole.get():
         raise HTTPException(403, _NO_COMMANDS)
     if ctx.resource == "crons" and ctx.action in ("create", "update"):
         raise HTTPException(403, _NO_CRONS)
 
 
-def _value_of(ctx: Any, value: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _visible_value(ctx: Any, value: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """What the handler may look at and change.
 
     Of routes that change a thread aegra passes the whole body, in which a client could say
     anything. So only the ids are passed on, and for routes of runs that a run is cancelled.
     """
     if ctx.resource == "store" and ctx.action in _PREFIX:
-        return {**value, "namespace": tuple(value.get(_PREFIX[ctx.action]) or ())}
-    if (ctx.resource, ctx.action) != ("threads", "update") or _is_whole.get():
+        field = _PREFIX[ctx.action]
+        namespace = value.get(field) or ()
+        return {**value, "namespace": tuple(namespace)}
+    changes_thread = ctx.resource == "threads" and ctx.action == "update"
+    if not changes_thread or _is_whole.get():
         return value
-    passed = {name: value[name] for name in ("thread_id", "run_id") if value.get(name)}
+    passed = dict[str, Any]()
+    for name in ("thread_id", "run_id"):
+        if value.get(name):
+            passed[name] = value[name]
     if sign_in.is_about_runs():
         passed["action"] = "interrupt"
     return passed

@@ -34,23 +34,29 @@ _apps: list[FastAPI] = []
 
 
 def install(app: FastAPI) -> None:
-    """Make aegra serve this app as langgraph-api would. Raises `MovedNameError` for another aegra."""
+    """Make aegra serve this app as langgraph-api would: with the sign-in, the routes that aegra lacks,
+    and runs that begin later. Raises `MovedNameError` for another version of aegra.
+    """
     check_names(AEGRA)
     _apps[:] = [app]
-    for route in app.router.routes:
-        if isinstance(route, Route | Mount) and not isinstance(route, APIRoute):
+    app_router = app.router
+    for route in app_router.routes:
+        if isinstance(route, APIRoute):  # FastAPI asks who calls it
+            continue
+        if isinstance(route, Route | Mount):
             route.app = NeedsSignIn(route.app)
-    app.router.routes[:0] = [*router.routes, *public_routes()]
-    app.user_middleware.append(Middleware(SignIn, authenticate=_authenticate))
-    app.exception_handlers.setdefault(HTTPException, _refused)
-    app.router.lifespan_context = _with_due_runs(app.router.lifespan_context)
+    app_router.routes[:0] = [*router.routes, *public_routes()]
+    sign_in = Middleware(SignIn, authenticate=_authenticate)
+    app.user_middleware.append(sign_in)
+    app.exception_handlers.setdefault(HTTPException, _refusal)
+    app_router.lifespan_context = _with_due_runs(app_router.lifespan_context)
     app.openapi_url = "/openapi.json"
     app.docs_url = "/docs"
     app.setup()
     _replace_names()
 
 
-async def _refused(_: Request, error: Any) -> JSONResponse:
+async def _refusal(_: Request, error: Any) -> JSONResponse:
     """A refusal of aegra's, as every other one is answered."""
     return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
@@ -65,54 +71,61 @@ def _authenticate() -> Authenticate:
 
 
 def _replace_names() -> None:
-    executor = runs.PlanningExecutor(aegra_api.services.run_preparation.executor)
-    aegra_api.services.run_preparation.executor = executor
-    aegra_api.services.run_preparation.uuid4 = runs.run_id
+    """Put functions of this library in place of aegra's of the same names."""
+    preparation: Any = aegra_api.services.run_preparation
+    preparation.executor = runs.PlanningExecutor(preparation.executor)
+    preparation.uuid4 = runs.run_id
     aegra_api.api.runs._apply_create_run_auth = runs.authorize_run  # noqa: SLF001
     aegra_api.api.runs._get_session_maker = _run_sessions  # noqa: SLF001
-    aegra_api.services.langgraph_service.inject_user_context = _with_readable_user(
-        aegra_api.services.langgraph_service.inject_user_context
-    )
-    aegra_api.services.run_executor.with_auth_ctx = _acting_in_run(
-        aegra_api.services.run_executor.with_auth_ctx
-    )
+    graphs: Any = aegra_api.services.langgraph_service
+    graphs.inject_user_context = _with_readable_user(graphs.inject_user_context)
+    execution: Any = aegra_api.services.run_executor
+    execution.with_auth_ctx = _acting_in_run(execution.with_auth_ctx)
     # The handlers of auth.py say which namespaces a caller may use: those that agents use, too.
     aegra_api.api.store.apply_namespace_scoping = _as_named
 
 
 def _run_sessions() -> Callable[[], Any]:
+    """What makes the database session of a run's request."""
     return runs.run_session
 
 
 def _as_named(namespace: list[str], user: Any, **_: Any) -> list[str]:
+    """The namespace of a store request as the client names it."""
     return namespace
 
 
 def _with_readable_user(inject: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The user in a run's config answers `in` and `[]`. Nobody is no user."""
+    """aegra's function that puts the user into a run's config, with a user that also answers `in`
+    and `[]`. Nobody is put there as None.
+    """
 
     def injected(user: Any, base_config: dict[str, Any] | None = None) -> dict[str, Any]:
-        if user is None or users.is_nobody(user):
-            return inject(None, base_config)
-        return inject(users.user_of(user), base_config)
+        readable_user = None
+        if user is not None and not users.is_nobody(user):
+            readable_user = users.user_of(user)
+        return inject(readable_user, base_config)
 
     return injected
 
 
 def _acting_in_run(with_auth_ctx: Callable[..., Any]) -> Callable[..., Any]:
-    """In a run, in-process clients act as its user."""
+    """aegra's context of a run's user, in which in-process clients act as this user, too."""
 
     @asynccontextmanager
     async def in_run(user: Any, permissions: Any = None) -> AsyncIterator[None]:
         async with with_auth_ctx(user, permissions):
-            with users.acting(users.user_of(user)):
+            run_user = users.user_of(user)
+            with users.acting(run_user):
                 yield
 
     return in_run
 
 
 def _with_due_runs(lifespan: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A lifespan in which planned runs begin. It raises where nothing says who may do what."""
+    """The server's lifespan, in which planned runs begin. It raises `RuntimeError` where `auth.py`
+    could not be loaded.
+    """
 
     @asynccontextmanager
     async def with_due_runs(app: Any) -> AsyncIterator[Any]:
@@ -152,4 +165,6 @@ def loaded_graph(graph_id: str) -> Pregel[Any, Any, Any, Any] | None:
     """A graph that this server has loaded; None for one that is made anew for each run."""
     service = aegra_api.services.langgraph_service.get_langgraph_service()
     graph = service._base_graph_cache.get(graph_id)  # noqa: SLF001
-    return graph if isinstance(graph, Pregel) else None
+    if not isinstance(graph, Pregel):
+        return None
+    return graph

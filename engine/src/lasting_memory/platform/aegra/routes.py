@@ -1,4 +1,9 @@
-"""The routes of langgraph-api that aegra lacks, or answers otherwise. They come before aegra's."""
+"""The routes of langgraph-api that aegra lacks, or answers otherwise. They come before aegra's.
+
+The handlers of `auth/handlers.py` decide about each request. Their answer is a filter (`auth_filter`):
+metadata that a thread must have for the caller to see it, or None if the caller sees all threads.
+A `row` is a thread or a run as it is in the database.
+"""
 
 import asyncio
 import re
@@ -34,11 +39,11 @@ from lasting_memory.platform.aegra.users import is_nobody, label_of
 
 router = APIRouter()
 _serialize = GeneralSerializer().serialize
-# Conversations that are read from their checkpoints at once.
-_READ = 8
-# Most threads of one search or deletion, as on langgraph-api.
-_MOST = 1_000
-_SORTED = {
+# One search reads the states of so many threads at the same time.
+_MAX_STATE_READS = 8
+# One search or deletion has at most so many threads, as on langgraph-api.
+_MAX_THREADS = 1_000
+_SORT_COLUMNS = {
     "thread_id": Thread.thread_id,
     "status": Thread.status,
     "created_at": Thread.created_at,
@@ -48,7 +53,7 @@ _User = Depends(get_current_user)
 
 
 async def _ok(request: Request) -> Response:
-    """Whether the server answers; with `check_db`, whether its database does, too."""
+    """Answer that the server runs. With `check_db` it raises an error if the database does not answer."""
     if request.query_params.get("check_db"):
         await health_check(request)
     return JSONResponse({"ok": True})
@@ -73,13 +78,13 @@ class ChangedThread(BaseModel):
     metadata: dict[str, Any] | None = None
 
 
-class Wanted(BaseModel):
-    """What is searched for."""
+class ThreadSearch(BaseModel):
+    """Which threads are searched for, in which order, and what of them is shown."""
 
     ids: list[str] | None = None
     metadata: dict[str, Any] | None = None
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
-    limit: int = Field(10, ge=1, le=_MOST)
+    limit: int = Field(10, ge=1, le=_MAX_THREADS)
     offset: int = Field(0, ge=0)
     sort_by: Literal["thread_id", "status", "created_at", "updated_at"] | None = None
     sort_order: Literal["asc", "desc"] | None = None
@@ -87,66 +92,78 @@ class Wanted(BaseModel):
     extract: dict[str, str] | None = Field(None, max_length=10)
 
 
-class Pruned(BaseModel):
-    thread_ids: list[str] = Field(max_length=_MOST)
+class ThreadPruning(BaseModel):
+    thread_ids: list[str] = Field(max_length=_MAX_THREADS)
     strategy: Literal["delete", "keep_latest"] = "delete"
 
 
 @router.post("/threads")
 async def create_thread(thread: NewThread, user: Any = _User) -> Any:
-    """Make a thread. The handlers decide its metadata."""
+    """Make a thread. The handlers decide its metadata.
+
+    Answers 409 if there is a thread with this id, unless the caller sees it and `if_exists` is
+    "do_nothing": then this thread is the answer.
+    """
     if thread.supersteps and not is_nobody(user):
         raise HTTPException(422, "supersteps are not for clients on this platform; leave them out.")
-    thread_id = thread.thread_id or str(uuid4())
-    value: dict[str, Any] = {"thread_id": thread_id, "metadata": dict(thread.metadata or {})}
-    found = await _ask(user, "create", {**value, "if_exists": thread.if_exists}, value)
-    metadata = dict(value["metadata"])
-    owner = _owner_of(metadata, user)
+    thread_id = thread.thread_id
+    if not thread_id:
+        thread_id = str(uuid4())
+    value = {
+        "thread_id": thread_id,
+        "metadata": dict(thread.metadata or {}),
+        "if_exists": thread.if_exists,
+    }
+    auth_filter, metadata = await _ask_about_metadata(user, "create", value)
+    owner = _owner_label(metadata, user)
     metadata["owner"] = owner
-    row = await _inserted(thread_id, owner, metadata)
-    if row is None:
-        row = await _thread(thread_id, user, found)
-        if row is None or thread.if_exists != "do_nothing":
+    new_row = await _insert_thread(thread_id, owner, metadata)
+    if new_row is None:
+        old_row = await _find_thread(thread_id, user, auth_filter)
+        if old_row is None or thread.if_exists != "do_nothing":
             raise HTTPException(409, f"Thread '{thread_id}' already exists")
-        return _shown(row)
+        return _thread_json(old_row)
     if thread.supersteps:
-        await _put_state(row, thread.supersteps)
-    return _shown(row)
+        await _write_supersteps(new_row, thread.supersteps)
+    return _thread_json(new_row)
 
 
-async def _inserted(thread_id: str, owner: str, metadata: dict[str, Any]) -> Any:
-    """A new thread; None where one with this id is there."""
-    made = insert(Thread).values(
+async def _insert_thread(thread_id: str, owner: str, metadata: dict[str, Any]) -> Any:
+    """Write a new thread into the database. Returns its row, or None if the id is taken."""
+    statement = insert(Thread).values(
         thread_id=thread_id, status="idle", metadata_json=metadata, user_id=owner
     )
-    added = made.on_conflict_do_nothing(index_elements=["thread_id"]).returning(Thread)
-    async with get_session_maker()() as session:
-        rows = await session.scalars(added)
+    statement = statement.on_conflict_do_nothing(index_elements=["thread_id"])
+    new_session = get_session_maker()
+    async with new_session() as session:
+        rows = await session.scalars(statement.returning(Thread))
         row = rows.first()
         await session.commit()
     return row
 
 
-async def _put_state(row: Any, supersteps: list[Any]) -> None:
-    """Give a new thread a state, step by step."""
+async def _write_supersteps(row: Any, supersteps: list[Any]) -> None:
+    """Write the state of a new thread: what each superstep says, one after the other."""
+    metadata = dict(row.metadata_json)
     config = create_thread_config(row.thread_id, None)
-    config["metadata"] = dict(row.metadata_json)
+    config["metadata"] = metadata
     steps = list[list[StateUpdate]]()
     for superstep in supersteps:
         updates = list[StateUpdate]()
         for change in superstep["updates"]:
-            update_of_state = StateUpdate(change.get("values"), change.get("as_node"))
-            updates.append(update_of_state)
+            values = change.get("values")
+            node = change.get("as_node")
+            updates.append(StateUpdate(values, node))
         steps.append(updates)
-    graph_id = row.metadata_json["graph_id"]
+    graph_id = metadata["graph_id"]
     service = get_langgraph_service()
-    reading = service.get_graph(graph_id, config=config, access_context="threads.update")
-    async with reading as graph:
+    opening = service.get_graph(graph_id, config=config, access_context="threads.update")
+    async with opening as graph:
         await graph.abulk_update_state(config, steps)
 
 
-def _owner_of(metadata: Mapping[str, Any], user: Any) -> str:
-    """The label of a new thread's owner: whom its metadata names, as the handlers left it."""
+def _owner_label(metadata: Mapping[str, Any], user: Any) -> str:
+    """The label of a new thread's owner: the person whom its metadata names, or else the caller."""
     user_id = metadata.get("user_id")
     org_id = metadata.get("org_id")
     if isinstance(user_id, str) and isinstance(org_id, str):
@@ -154,79 +171,104 @@ def _owner_of(metadata: Mapping[str, Any], user: Any) -> str:
     return str(user.identity)
 
 
-async def _ask(user: Any, action: str, asked: dict[str, Any], value: dict[str, Any]) -> Any:
-    """The filter of the handlers; `value["metadata"]` is what they left of it."""
+async def _ask_about_metadata(
+    user: Any, action: str, value: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Ask the handlers about a request with metadata. Returns their filter, and what they made of
+    the metadata.
+    """
     with whole_value():
-        found = await _filter(user, action, asked)
-    value["metadata"] = asked["metadata"]
-    return found
+        auth_filter = await _auth_filter(user, action, value)
+    return auth_filter, dict(value["metadata"])
 
 
-async def _filter(user: Any, action: str, asked: dict[str, Any]) -> Any:
-    """The filter of the handlers for an action on threads. They may change what they are asked."""
+async def _auth_filter(user: Any, action: str, value: dict[str, Any]) -> Any:
+    """The filter of the handlers for an action on threads. They may change `value`, in place.
+
+    Raises 403 if they refuse the action.
+    """
     context = build_auth_context(user, "threads", action)
-    return await handle_event(context, asked)
+    return await handle_event(context, value)
 
 
 @router.patch("/threads/{thread_id}")
 async def update_thread(thread_id: str, change: ChangedThread, user: Any = _User) -> Any:
     """Change a thread's metadata, as far as the handlers let it."""
-    value: dict[str, Any] = {"metadata": dict(change.metadata or {})}
-    found = await _ask(user, "update", {"thread_id": thread_id, **value}, value)
-    await _thread_seen(thread_id, user, found)
-    patch = jsonb_patch(value["metadata"], "metadata_patch")
-    merged = jsonb_shallow_merge(Thread.metadata_json, patch)
+    value = {"thread_id": thread_id, "metadata": dict(change.metadata or {})}
+    auth_filter, metadata = await _ask_about_metadata(user, "update", value)
+    await _visible_thread(thread_id, user, auth_filter)
+    patch = jsonb_patch(metadata, "metadata_patch")
+    merged_metadata = jsonb_shallow_merge(Thread.metadata_json, patch)
     now = datetime.now(UTC)
-    of_thread = update(Thread).where(Thread.thread_id == thread_id)
-    changed = of_thread.values(metadata_json=merged, updated_at=now)
-    async with get_session_maker()() as session:
-        await session.execute(changed)
+    statement = update(Thread)
+    statement = statement.where(Thread.thread_id == thread_id)
+    statement = statement.values(metadata_json=merged_metadata, updated_at=now)
+    new_session = get_session_maker()
+    async with new_session() as session:
+        await session.execute(statement)
         await session.commit()
-    row = await _thread(thread_id, user, found)
-    return _shown(row)
+    row = await _find_thread(thread_id, user, auth_filter)
+    return _thread_json(row)
 
 
 @router.get("/threads/{thread_id}")
 async def get_thread(thread_id: str, user: Any = _User) -> Any:
     """A thread with its values."""
-    found = await _filter(user, "read", {"thread_id": thread_id})
-    row = await _thread_seen(thread_id, user, found)
-    state = await _state_of(row)
-    return {**_shown(row), **state}
+    auth_filter = await _auth_filter(user, "read", {"thread_id": thread_id})
+    row = await _visible_thread(thread_id, user, auth_filter)
+    state = await _read_state(row)
+    return {**_thread_json(row), **state}
 
 
 @router.post("/threads/search")
-async def search_threads(wanted: Wanted, user: Any = _User) -> list[dict[str, Any]]:
+async def search_threads(search: ThreadSearch, user: Any = _User) -> list[dict[str, Any]]:
     """Threads that fit, with what is selected of them."""
-    found = await _filter(user, "search", wanted.model_dump(exclude_none=True))
-    column = _SORTED[wanted.sort_by or "created_at"]
-    order = column.desc()
-    if wanted.sort_order == "asc":
-        order = column.asc()
-    query = _matching(select(Thread), wanted, user, found)
-    query = query.order_by(order, Thread.thread_id.asc())
-    page = query.offset(wanted.offset).limit(wanted.limit)
-    async with get_session_maker()() as session:
-        found_rows = await session.scalars(page)
-        rows = found_rows.all()
-    reading = asyncio.Semaphore(_READ)
-    selections = [_selected(row, wanted, reading) for row in rows]
-    return list(await asyncio.gather(*selections))
+    value = search.model_dump(exclude_none=True)
+    auth_filter = await _auth_filter(user, "search", value)
+    sort_column = _SORT_COLUMNS[search.sort_by or "created_at"]
+    order = sort_column.desc()
+    if search.sort_order == "asc":
+        order = sort_column.asc()
+    by_id = Thread.thread_id.asc()
+    query = _visible_threads(select(Thread), search, user, auth_filter)
+    query = query.order_by(order, by_id)
+    query = query.offset(search.offset)
+    query = query.limit(search.limit)
+    rows = await _rows(query)
+    state_reads = asyncio.Semaphore(_MAX_STATE_READS)
+    entries = [_search_entry(row, search, state_reads) for row in rows]
+    return list(await asyncio.gather(*entries))
+
+
+async def _rows(query: Any) -> list[Any]:
+    """The rows that a query finds."""
+    new_session = get_session_maker()
+    async with new_session() as session:
+        found = await session.scalars(query)
+        return list(found.all())
+
+
+async def _first_row(query: Any) -> Any:
+    """The first row that a query finds, or the first column of it; None if it finds nothing."""
+    new_session = get_session_maker()
+    async with new_session() as session:
+        return await session.scalar(query)
 
 
 @router.post("/threads/count")
-async def count_threads(wanted: Wanted, user: Any = _User) -> int:
+async def count_threads(search: ThreadSearch, user: Any = _User) -> int:
     """How many threads fit."""
-    found = await _filter(user, "search", wanted.model_dump(exclude_none=True))
-    counted = select(func.count()).select_from(Thread)
-    query = _matching(counted, wanted, user, found)
-    async with get_session_maker()() as session:
-        count = await session.scalar(query)
+    value = search.model_dump(exclude_none=True)
+    auth_filter = await _auth_filter(user, "search", value)
+    counting = select(func.count())
+    counting = counting.select_from(Thread)
+    query = _visible_threads(counting, search, user, auth_filter)
+    count = await _first_row(query)
     return int(count or 0)
 
 
 @router.post("/threads/prune")
-async def prune_threads(pruned: Pruned, user: Any = _User) -> dict[str, int]:
+async def prune_threads(pruned: ThreadPruning, user: Any = _User) -> dict[str, int]:
     """Delete these threads, with their runs and checkpoints.
 
     Where one of them is not the caller's nothing is deleted: 404. Operators and nobody may name
@@ -234,14 +276,16 @@ async def prune_threads(pruned: Pruned, user: Any = _User) -> dict[str, int]:
     """
     value: dict[str, Any] = {"thread_ids": pruned.thread_ids}
     with whole_value():
-        found = await _filter(user, "delete", value)
-    ids = {*pruned.thread_ids}
-    query = _matching(select(Thread), Wanted(ids=pruned.thread_ids), user, found)
+        auth_filter = await _auth_filter(user, "delete", value)
+    search = ThreadSearch(ids=pruned.thread_ids)
+    query = _visible_threads(select(Thread), search, user, auth_filter)
     checkpointer = db_manager.get_checkpointer()
-    async with get_session_maker()() as session:
-        found_rows = await session.scalars(query)
-        rows = found_rows.all()
-        if found is not None and len(rows) < len(ids):
+    new_session = get_session_maker()
+    async with new_session() as session:
+        found = await session.scalars(query)
+        rows = found.all()
+        some_are_missing = len(rows) < len(set(pruned.thread_ids))
+        if auth_filter is not None and some_are_missing:
             raise HTTPException(404, "At least one thread was not found.")
         if pruned.strategy != "delete":
             raise HTTPException(422, "This platform prunes by the strategy 'delete' alone.")
@@ -253,42 +297,45 @@ async def prune_threads(pruned: Pruned, user: Any = _User) -> dict[str, int]:
     return {"pruned_count": len(rows)}
 
 
-def _matching(query: Any, wanted: Wanted, user: Any, found: Mapping[str, Any] | None) -> Any:
-    """A query of the threads that fit, and that the caller may see.
+def _visible_threads(
+    query: Any, search: ThreadSearch, user: Any, auth_filter: Mapping[str, Any] | None
+) -> Any:
+    """The query, limited to the threads that fit the search and that the caller may see.
 
-    Without a filter of the handlers, that is an operator or nobody, they are everybody's.
+    Operators and nobody have no filter: they see everybody's threads.
     """
-    if found is not None:
-        has_metadata = build_metadata_filter(Thread.metadata_json, found)
+    if auth_filter is not None:
+        has_metadata = build_metadata_filter(Thread.metadata_json, auth_filter)
         query = query.where(Thread.user_id == user.identity)
         query = query.where(has_metadata)
-    if wanted.ids is not None:
-        query = query.where(Thread.thread_id.in_(wanted.ids))
-    if wanted.metadata:
+    if search.ids is not None:
+        is_one_of_them = Thread.thread_id.in_(search.ids)
+        query = query.where(is_one_of_them)
+    if search.metadata:
         contains = Thread.metadata_json.op("@>")
-        query = query.where(contains(wanted.metadata))
-    if wanted.status:
-        query = query.where(Thread.status == wanted.status)
+        query = query.where(contains(search.metadata))
+    if search.status:
+        query = query.where(Thread.status == search.status)
     return query
 
 
-async def _thread(thread_id: str, user: Any, found: Mapping[str, Any] | None) -> Any:
-    """A thread that the caller may see; None for others."""
-    query = _matching(select(Thread), Wanted(ids=[thread_id]), user, found)
-    async with get_session_maker()() as session:
-        return await session.scalar(query)
+async def _find_thread(thread_id: str, user: Any, auth_filter: Mapping[str, Any] | None) -> Any:
+    """The row of a thread; None if there is none, or the caller may not see it."""
+    search = ThreadSearch(ids=[thread_id])
+    query = _visible_threads(select(Thread), search, user, auth_filter)
+    return await _first_row(query)
 
 
-async def _thread_seen(thread_id: str, user: Any, found: Mapping[str, Any] | None) -> Any:
-    """A thread that the caller may see. Raises 404 for others."""
-    row = await _thread(thread_id, user, found)
+async def _visible_thread(thread_id: str, user: Any, auth_filter: Mapping[str, Any] | None) -> Any:
+    """The row of a thread. Raises 404 if there is none, or the caller may not see it."""
+    row = await _find_thread(thread_id, user, auth_filter)
     if row is None:
         raise HTTPException(404, f"Thread '{thread_id}' not found")
     return row
 
 
-def _shown(row: Any) -> dict[str, Any]:
-    """A thread without its values."""
+def _thread_json(row: Any) -> dict[str, Any]:
+    """A thread as it is answered, without its values."""
     return {
         "thread_id": row.thread_id,
         "created_at": row.created_at.isoformat(),
@@ -298,33 +345,41 @@ def _shown(row: Any) -> dict[str, Any]:
     }
 
 
-async def _selected(row: Any, wanted: Wanted, reading: asyncio.Semaphore) -> dict[str, Any]:
-    """What a search shows of a thread."""
-    shown = _shown(row)
-    names = wanted.select
-    shows_state = names is None or not {"values", "interrupts"}.isdisjoint(names)
-    if shows_state or wanted.extract:
-        async with reading:
-            state = await _state_of(row)
-        shown.update(state)
-    if wanted.extract:
-        extracted = {name: _at(path, shown) for name, path in wanted.extract.items()}
-        shown["extracted"] = extracted
-    if names is None:
-        return shown
-    kept = {*names, "extracted"}
-    return {name: part for name, part in shown.items() if name in kept}
+async def _search_entry(
+    row: Any, search: ThreadSearch, state_reads: asyncio.Semaphore
+) -> dict[str, Any]:
+    """What a search shows of a thread: the selected fields (all if none are), and what it extracts."""
+    entry = _thread_json(row)
+    selected = search.select
+    shows_state = selected is None or "values" in selected or "interrupts" in selected
+    if shows_state or search.extract:
+        async with state_reads:
+            state = await _read_state(row)
+        entry.update(state)
+    if search.extract:
+        extracted = dict[str, Any]()
+        for name, path in search.extract.items():
+            extracted[name] = _value_at(path, entry)
+        entry["extracted"] = extracted
+    if selected is None:
+        return entry
+    answered = {*selected, "extracted"}
+    return {field: entry[field] for field in entry if field in answered}
 
 
-async def _state_of(row: Any) -> dict[str, Any]:
-    """The values of a thread, and what waits there for an answer."""
+async def _read_state(row: Any) -> dict[str, Any]:
+    """The values of a thread, and its interrupts by the task that waits for an answer.
+
+    A thread without a graph that is served here has neither.
+    """
     metadata = row.metadata_json or {}
     graph_id = metadata.get("graph_id")
     service = get_langgraph_service()
     if graph_id not in service.list_graphs():
         return {"values": None, "interrupts": {}}
     config = create_thread_config(row.thread_id, None)
-    async with service.get_graph(graph_id, config=config, access_context="threads.read") as graph:
+    opening = service.get_graph(graph_id, config=config, access_context="threads.read")
+    async with opening as graph:
         state = await graph.aget_state(config)
     interrupts = dict[str, Any]()
     for task in state.tasks:
@@ -334,15 +389,15 @@ async def _state_of(row: Any) -> dict[str, Any]:
     return {"values": values, "interrupts": interrupts}
 
 
-def _at(path: str, shown: Mapping[str, Any]) -> Any:
+def _value_at(path: str, entry: Mapping[str, Any]) -> Any:
     """What a path such as values.messages[-1].content leads to; None if that is not there."""
-    part: Any = shown
+    value: Any = entry
     for name in re.findall(r"[^.\[\]]+", path):
         try:
-            part = part[int(name)] if isinstance(part, list) else part[name]
+            value = value[int(name)] if isinstance(value, list) else value[name]
         except (KeyError, IndexError, TypeError, ValueError):
             return None
-    return part
+    return value
 
 
 # --- Runs
@@ -354,8 +409,9 @@ async def create_run(thread_id: str, request: Request, user: Any = _User) -> Any
     body = await request.json()
     with sent_fields(body):
         async with run_session() as session:
-            made = await aegra_runs.create_run(thread_id, _run_of(body), user, session)
-    return await _run(thread_id, made.run_id)
+            run_request = _run_request(body)
+            run = await aegra_runs.create_run(thread_id, run_request, user, session)
+    return await _find_run(thread_id, run.run_id)
 
 
 @router.post("/runs")
@@ -364,12 +420,13 @@ async def create_stateless_run(request: Request, user: Any = _User) -> Any:
     body = await request.json()
     with sent_fields(body):
         async with run_session() as session:
-            made = await aegra_stateless_runs.stateless_create_run(_run_of(body), user, session)
-    return await _run(made.thread_id, made.run_id)
+            run_request = _run_request(body)
+            run = await aegra_stateless_runs.stateless_create_run(run_request, user, session)
+    return await _find_run(run.thread_id, run.run_id)
 
 
-def _run_of(body: Any) -> Any:
-    """The request of a run, as aegra has it."""
+def _run_request(body: Any) -> Any:
+    """The request of a run, as aegra has it. Raises an error that is answered with 422 for a wrong body."""
     try:
         return RunCreate.model_validate(body)
     except ValidationError as error:
@@ -385,45 +442,49 @@ async def list_runs(
     user: Any = _User,
 ) -> list[dict[str, Any]]:
     """The runs of a thread, the newest first. Their metadata and what they were sent is with them."""
-    found = await _filter(user, "read", {"thread_id": thread_id})
-    await _thread_seen(thread_id, user, found)
-    query = select(Run).where(Run.thread_id == thread_id)
+    auth_filter = await _auth_filter(user, "read", {"thread_id": thread_id})
+    await _visible_thread(thread_id, user, auth_filter)
+    query = _runs_of_thread(thread_id)
     query = query.where(Run.user_id == user.identity)
     if status:
         query = query.where(Run.status == status)
-    query = query.order_by(Run.created_at.desc())
-    first = max(0, offset)
-    most = min(max(1, limit), _MOST)
-    page = query.offset(first).limit(most)
-    async with get_session_maker()() as session:
-        found_rows = await session.scalars(page)
-        rows = found_rows.all()
-    return [_shown_run(row) for row in rows]
+    by_age = Run.created_at.desc()
+    query = query.order_by(by_age)
+    query = query.offset(max(0, offset))
+    page_size = min(max(1, limit), _MAX_THREADS)
+    rows = await _rows(query.limit(page_size))
+    return [_run_json(row) for row in rows]
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
 async def get_run(thread_id: str, run_id: str, user: Any = _User) -> Any:
     """One run."""
-    await _filter(user, "read", {"thread_id": thread_id, "run_id": run_id})
-    shown = await _run(thread_id, run_id, user.identity)
-    if shown is None:
+    await _auth_filter(user, "read", {"thread_id": thread_id, "run_id": run_id})
+    run = await _find_run(thread_id, run_id, user.identity)
+    if run is None:
         raise HTTPException(404, f"Run '{run_id}' not found")
-    return shown
+    return run
 
 
-async def _run(thread_id: str, run_id: str, label: str | None = None) -> dict[str, Any] | None:
-    query = select(Run).where(Run.thread_id == thread_id)
+def _runs_of_thread(thread_id: str) -> Any:
+    """The query of a thread's runs."""
+    return select(Run).where(Run.thread_id == thread_id)
+
+
+async def _find_run(thread_id: str, run_id: str, owner: str | None = None) -> dict[str, Any] | None:
+    """A run as it is answered; None if there is none, or it is not this owner's."""
+    query = _runs_of_thread(thread_id)
     query = query.where(Run.run_id == run_id)
-    if label is not None:
-        query = query.where(Run.user_id == label)
-    async with get_session_maker()() as session:
-        row = await session.scalar(query)
+    if owner is not None:
+        query = query.where(Run.user_id == owner)
+    row = await _first_row(query)
     if row is None:
         return None
-    return _shown_run(row)
+    return _run_json(row)
 
 
-def _shown_run(row: Any) -> dict[str, Any]:
+def _run_json(row: Any) -> dict[str, Any]:
+    """A run as it is answered."""
     parameters = row.execution_params or {}
     behavior = parameters.get("behavior") or {}
     return {

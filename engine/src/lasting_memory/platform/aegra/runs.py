@@ -1,7 +1,9 @@
 """Runs: what a handler may change of their request, their ids, and when they begin.
 
 aegra passes handlers a copy of a run's request, of which it takes config and context back. It has
-no runs that begin later, and begins each at once, even while another run of the same thread is still running.
+no runs that begin later, and begins each at once, even while another run of the same thread is
+still running. So each new run is planned here: it waits in aegra's list until it is due and no
+other run of its thread is active. Then one process claims it, and gives it to aegra's executor.
 """
 
 import asyncio
@@ -36,8 +38,8 @@ _PLANNED = "planned"
 _NO_LEASE = datetime.fromtimestamp(0, UTC)
 # In `execution_params` of a planned run: when it begins, in ISO format, UTC.
 _BEGINS = "begins"
-# Runs that are begun at once.
-_MOST = 100
+# One look begins at most so many runs.
+_MAX_DUE_RUNS = 100
 # Seconds between two looks for runs that are due.
 LOOK_SECONDS = 0.25
 _ACTIVE = ("pending", "running")
@@ -47,9 +49,9 @@ _CHECKPOINT = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 # The id of the run that this task makes; None where nobody has chosen one.
 _run_id: ContextVar[UUID | None] = ContextVar("run_id", default=None)
 # In how many seconds the run begins that this task makes; None: at once.
-_after: ContextVar[float | None] = ContextVar("after", default=None)
+_begin_after: ContextVar[float | None] = ContextVar("after", default=None)
 # What a request said of a run that aegra's own model has no field for.
-_sent: ContextVar[Mapping[str, Any]] = ContextVar("sent")
+_sent_fields: ContextVar[Mapping[str, Any]] = ContextVar("sent")
 
 # The database session that the request of a run has open; None where it has none.
 _session: ContextVar[Any] = ContextVar("session", default=None)
@@ -73,18 +75,21 @@ async def run_session() -> AsyncIterator[Any]:
 @contextmanager
 def sent_fields(fields: Mapping[str, Any]) -> Iterator[None]:
     """Within this context, the request of a run also has these fields."""
-    token = _sent.set(fields)
+    token = _sent_fields.set(fields)
     try:
         yield
     finally:
-        _sent.reset(token)
+        _sent_fields.reset(token)
 
 
 def run_id() -> UUID:
-    """The id of a new run, with the time at which it was made: forgetting compares these times."""
-    chosen = _run_id.get()
+    """The id of a new run, with the time at which it was made: forgetting compares these times.
+
+    It is the one that the handlers were asked about, if this task has asked them.
+    """
+    chosen_id = _run_id.get()
     _run_id.set(None)
-    return chosen or uuid7()
+    return chosen_id or uuid7()
 
 
 async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
@@ -98,56 +103,71 @@ async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
     if session is not None:
         await session.commit()
     assistant_id, graph_id = _assistant_of(request)
-    chosen = uuid7()
-    value = _value_of(thread_id, assistant_id, request, str(chosen))
+    chosen_id = uuid7()
+    value = _handler_value(thread_id, assistant_id, request, str(chosen_id))
+    run_context = build_auth_context(user, "threads", "create_run")
+    assistant_context = build_auth_context(user, "assistants", "read")
     with whole_value():
-        filters = await handle_event(build_auth_context(user, "threads", "create_run"), value)
-        about = {"assistant_id": assistant_id}
-        await handle_event(build_auth_context(user, "assistants", "read"), about)
+        auth_filter = await handle_event(run_context, value)
+        await handle_event(assistant_context, {"assistant_id": assistant_id})
     kwargs = value["kwargs"]
     metadata = {**value["metadata"], "graph_id": graph_id, "assistant_id": assistant_id}
-    # Whoever sees all threads, that is an operator, also begins runs in somebody else's.
-    thread_owner = await label_of_thread(thread_id) if filters is None else ""
-    label = thread_owner or users.label_of(metadata["user_id"], metadata["org_id"])
-    _set_run_owner(user, kwargs["config"], label)
-    _put_back(request, kwargs, metadata, graph_id=graph_id, assistant_id=assistant_id)
+    owner = ""
+    if auth_filter is None:
+        # Whoever sees all threads, that is an operator, also begins runs in somebody else's.
+        owner = await label_of_thread(thread_id)
+    if not owner:
+        owner = users.label_of(metadata["user_id"], metadata["org_id"])
+    _set_run_owner(user, kwargs["config"], owner)
+    _update_request(request, kwargs, metadata, graph_id=graph_id, assistant_id=assistant_id)
     await _make_thread(thread_id, user.identity, metadata)
-    _run_id.set(chosen)
-    _after.set(await _begins_after(thread_id, request))
+    seconds = await _seconds_until_begin(thread_id, request)
+    _run_id.set(chosen_id)
+    _begin_after.set(seconds)
 
 
 def _assistant_of(request: Any) -> tuple[str, str]:
-    """The id of a request's assistant, and that of its graph; "" for one that no graph has made."""
+    """The ids of a request's assistant and of its graph.
+
+    Raises 404 for an assistant that is not a graph's own.
+    """
     graphs = get_langgraph_service().list_graphs()
-    assistant_id = str(resolve_assistant_id(str(request.assistant_id), graphs))
+    named_id = str(request.assistant_id)
+    assistant_id = str(resolve_assistant_id(named_id, graphs))
     for graph_id in graphs:
-        if str(resolve_assistant_id(graph_id, graphs)) == assistant_id:
+        graph_assistant_id = str(resolve_assistant_id(graph_id, graphs))
+        if graph_assistant_id == assistant_id:
             return assistant_id, graph_id
     # Operators make others, each with a config and a context of its own.
     raise HTTPException(404, f"Assistant '{request.assistant_id}' not found")
 
 
-def _value_of(thread_id: str, assistant_id: str, request: Any, chosen: str) -> dict[str, Any]:
-    """The request of a run as langgraph-api passes it to handlers."""
+def _handler_value(
+    thread_id: str, assistant_id: str, request: Any, chosen_id: str
+) -> dict[str, Any]:
+    """The request of a run as langgraph-api passes it to handlers. Raises 422 for a wrong config."""
     config = dict(request.config or {})
-    configurable = config.get("configurable") or {}
-    if not isinstance(configurable, Mapping):
+    client_configurable = config.get("configurable") or {}
+    if not isinstance(client_configurable, Mapping):
         raise HTTPException(422, "`config.configurable` must be a mapping")
-    named = {
-        name: field for name, field in (request.checkpoint or {}).items() if name in _CHECKPOINT
-    }
-    if request.checkpoint_id is not None:
-        named.setdefault("checkpoint_id", str(request.checkpoint_id))
-    config["configurable"] = {**configurable, **named}
+    configurable = dict(client_configurable)
+    checkpoint = request.checkpoint or {}
+    for name in _CHECKPOINT:
+        if name in checkpoint:
+            configurable[name] = checkpoint[name]
+    if request.checkpoint_id is not None and "checkpoint_id" not in checkpoint:
+        configurable["checkpoint_id"] = str(request.checkpoint_id)
     # Such a user comes from a handler alone.
-    config["configurable"].pop("langgraph_auth_user", None)
+    configurable.pop("langgraph_auth_user", None)
+    config["configurable"] = configurable
+    sent = _sent_fields.get({})
     return {
         "thread_id": thread_id,
         "assistant_id": assistant_id,
-        "run_id": chosen,
+        "run_id": chosen_id,
         "metadata": dict(request.metadata or {}),
         "multitask_strategy": request.multitask_strategy,
-        "after_seconds": _sent.get({}).get("after_seconds") or 0,
+        "after_seconds": sent.get("after_seconds") or 0,
         "if_not_exists": "create",
         "kwargs": {
             "input": request.input,
@@ -156,24 +176,27 @@ def _value_of(thread_id: str, assistant_id: str, request: Any, chosen: str) -> d
             "context": dict(request.context or {}),
             "interrupt_before": request.interrupt_before,
             "interrupt_after": request.interrupt_after,
-            "webhook": _sent.get({}).get("webhook"),
+            "webhook": sent.get("webhook"),
             "durability": request.durability,
         },
     }
 
 
 def _set_run_owner(user: Any, config: Mapping[str, Any], label: str) -> None:
-    """Make the run that of the person with this label, for aegra.
+    """Make the run that of the person with this label, for aegra, by changing its user.
 
     For this library it is that of the claims: the handlers stamp an operator's into the config.
     """
-    stamped = config["configurable"].pop("langgraph_auth_user", None)
-    claims = stamped or users.user_of(user).to_dict()["signed_in"]
-    for name, field in users.fields_of(claims, label).items():
-        setattr(user, name, field)
+    claims = config["configurable"].pop("langgraph_auth_user", None)
+    if not claims:
+        fields = users.user_of(user).to_dict()
+        claims = fields["signed_in"]
+    owner_fields = users.fields_of(claims, label)
+    for name, value in owner_fields.items():
+        setattr(user, name, value)
 
 
-def _put_back(
+def _update_request(
     request: Any,
     kwargs: Mapping[str, Any],
     metadata: Mapping[str, Any],
@@ -181,11 +204,12 @@ def _put_back(
     graph_id: str,
     assistant_id: str,
 ) -> None:
-    """Make a request what the handlers left of it."""
+    """Write back into a request what the handlers made of it: `kwargs` and `metadata`."""
     config = kwargs["config"]
     # langgraph-api puts these there: the run's user and the metadata of checkpoints come of it.
     config["configurable"].update(graph_id=graph_id, assistant_id=assistant_id)
-    config["metadata"] = {**(config.get("metadata") or {}), **metadata}
+    config_metadata = config.get("metadata") or {}
+    config["metadata"] = {**config_metadata, **metadata}
     request.config = config
     request.context = kwargs["context"]
     request.input = kwargs["input"]
@@ -198,14 +222,18 @@ def _put_back(
 
 async def _make_thread(thread_id: str, label: str, metadata: Mapping[str, Any]) -> None:
     """Make the thread of a run, unless it is there. Raises 404 for somebody else's."""
-    kept = {**metadata, "owner": label}
-    made = insert(Thread).values(
-        thread_id=thread_id, status="idle", metadata_json=kept, user_id=label
+    with_owner = {**metadata, "owner": label}
+    making = insert(Thread).values(
+        thread_id=thread_id, status="idle", metadata_json=with_owner, user_id=label
     )
-    async with get_session_maker()() as session:
-        await session.execute(made.on_conflict_do_nothing(index_elements=["thread_id"]))
+    making = making.on_conflict_do_nothing(index_elements=["thread_id"])
+    owner_query = select(Thread.user_id)
+    owner_query = owner_query.where(Thread.thread_id == thread_id)
+    new_session = get_session_maker()
+    async with new_session() as session:
+        await session.execute(making)
         await session.commit()
-        owner = await session.scalar(select(Thread.user_id).where(Thread.thread_id == thread_id))
+        owner = await session.scalar(owner_query)
     if owner != label:
         raise HTTPException(404, f"Thread '{thread_id}' not found")
 
@@ -213,32 +241,36 @@ async def _make_thread(thread_id: str, label: str, metadata: Mapping[str, Any]) 
 # --- Runs that begin later
 
 
-async def _begins_after(thread_id: str, request: Any) -> float | None:
-    """In how many seconds a new run begins; None: at once.
+async def _seconds_until_begin(thread_id: str, request: Any) -> float | None:
+    """In how many seconds a new run begins: 0 after the active run of its thread, None at once.
 
-    A run waits for others of its thread. One that replaces those that wait deletes them.
+    A run that replaces those that wait ("rollback") deletes them. Raises 409 if an active run is
+    not to be waited for, or if no Redis is there with which to wait.
     """
-    seconds = float(_sent.get({}).get("after_seconds") or 0)
+    sent = _sent_fields.get({})
+    seconds = float(sent.get("after_seconds") or 0)
     if request.multitask_strategy == "rollback":
-        await _delete_planned(thread_id)
+        await _delete_planned_runs(thread_id)
     if seconds > 0:
         return seconds
-    async with get_session_maker()() as session:
-        active = await session.scalar(
-            select(Run.run_id).where(Run.thread_id == thread_id, Run.status.in_(_ACTIVE)).limit(1)
-        )
-    if active is None:
+    query = select(Run.run_id)
+    query = query.where(Run.thread_id == thread_id, Run.status.in_(_ACTIVE))
+    new_session = get_session_maker()
+    async with new_session() as session:
+        active_id = await session.scalar(query.limit(1))
+    if active_id is None:
         return None
     if request.multitask_strategy == "reject" or not settings.redis.REDIS_BROKER_ENABLED:
         raise HTTPException(409, "A run goes on in this conversation; wait for its end.")
     return 0.0
 
 
-async def _delete_planned(thread_id: str) -> None:
-    async with get_session_maker()() as session:
-        await session.execute(
-            delete(Run).where(Run.thread_id == thread_id, Run.claimed_by == _PLANNED)
-        )
+async def _delete_planned_runs(thread_id: str) -> None:
+    """Delete the runs of a thread that have not begun."""
+    deletion = delete(Run).where(Run.thread_id == thread_id, Run.claimed_by == _PLANNED)
+    new_session = get_session_maker()
+    async with new_session() as session:
+        await session.execute(deletion)
         await session.commit()
 
 
@@ -257,25 +289,34 @@ class PlanningExecutor:
         One that begins now is planned, too, and claimed: of several that are made at once in one
         thread, on whichever process, one begins.
         """
-        seconds = _after.get()
-        _after.set(None)
-        await _plan(job.identity.run_id, seconds or 0.0)
-        if seconds is None and await _claimed(job.identity.run_id) is not None:
+        new_run_id = job.identity.run_id
+        seconds = _begin_after.get()
+        _begin_after.set(None)
+        await _plan(new_run_id, seconds or 0.0)
+        if seconds is not None:
+            return
+        claimed_job = await _claim_run(new_run_id)
+        if claimed_job is not None:
             await _in_new_context(self._executor.submit(job))
 
 
 async def _in_new_context(work: Any) -> None:
-    await asyncio.create_task(work, context=contextvars.Context())
+    """Await work in a context without any variable of this task."""
+    context = contextvars.Context()
+    await asyncio.create_task(work, context=context)
 
 
 async def _plan(planned_id: str, seconds: float) -> None:
     """Note when a run begins that aegra has just put into its list."""
     begins = datetime.now(UTC) + timedelta(seconds=seconds)
-    async with get_session_maker()() as session:
-        run = await session.scalar(select(Run).where(Run.run_id == planned_id))
+    query = select(Run).where(Run.run_id == planned_id)
+    new_session = get_session_maker()
+    async with new_session() as session:
+        run = await session.scalar(query)
         if run is None:  # deleted meanwhile
             return
-        run.execution_params = {**(run.execution_params or {}), _BEGINS: begins.isoformat()}
+        parameters = run.execution_params or {}
+        run.execution_params = {**parameters, _BEGINS: begins.isoformat()}
         run.claimed_by = _PLANNED
         run.lease_expires_at = _NO_LEASE
         await session.commit()
@@ -285,55 +326,65 @@ async def begin_due_runs(executor: Any) -> None:
     """Begin planned runs when they are due, until this task is cancelled. Each process does so."""
     while True:
         started = time.monotonic()
-        for due_id in await _due():
-            job = await _claimed(due_id)
+        for due_id in await _due_run_ids():
+            job = await _claim_run(due_id)
             if job is not None:
                 await executor.submit(job)
-        await asyncio.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - started)))
+        seconds = time.monotonic() - started
+        await asyncio.sleep(max(0.0, LOOK_SECONDS - seconds))
 
 
-async def _due() -> list[str]:
-    """Ids of planned runs that are due, the oldest first."""
-    now = datetime.now(UTC).isoformat()
+async def _due_run_ids() -> list[str]:
+    """Ids of planned runs that are due, the oldest first, at most `_MAX_DUE_RUNS`."""
+    now = datetime.now(UTC)
     begins = Run.execution_params[_BEGINS].astext
-    due = select(Run.run_id).where(
-        Run.status == "pending", Run.claimed_by == _PLANNED, begins <= now
-    )
-    async with get_session_maker()() as session:
-        found = await session.scalars(due.order_by(Run.created_at.asc()).limit(_MOST))
-        return [*found.all()]
+    is_due = begins <= now.isoformat()
+    by_age = Run.created_at.asc()
+    query = select(Run.run_id)
+    query = query.where(Run.status == "pending", Run.claimed_by == _PLANNED, is_due)
+    query = query.order_by(by_age)
+    query = query.limit(_MAX_DUE_RUNS)
+    new_session = get_session_maker()
+    async with new_session() as session:
+        found = await session.scalars(query)
+        return list(found.all())
 
 
-async def _claimed(due_id: str) -> Any:
-    """The job of a planned run, which nobody else begins then; None where another goes on.
+async def _claim_run(due_id: str) -> Any:
+    """Claim a planned run and return its job: no other process begins it then.
 
-    If this process dies now, aegra finds a run that waits in its list, and begins it.
+    Returns None if another run of its thread is active, or if the run was claimed or deleted
+    meanwhile. If this process dies now, aegra finds a run that waits in its list, and begins it.
     """
     other = aliased(Run)
-    goes_on = (
-        select(other.run_id)
-        .where(
-            other.thread_id == Run.thread_id,
-            other.run_id != Run.run_id,
-            other.status.in_(_ACTIVE),
-            func.coalesce(other.claimed_by, "") != _PLANNED,
-        )
-        .exists()
+    active_run = select(other.run_id)
+    active_run = active_run.where(
+        other.thread_id == Run.thread_id,
+        other.run_id != Run.run_id,
+        other.status.in_(_ACTIVE),
+        func.coalesce(other.claimed_by, "") != _PLANNED,
     )
-    claim = (
-        update(Run)
-        .where(Run.run_id == due_id, Run.status == "pending", Run.claimed_by == _PLANNED, ~goes_on)
-        .values(claimed_by=None, lease_expires_at=None)
-        .returning(Run.run_id)
-        .execution_options(synchronize_session=False)
+    thread_is_free = ~active_run.exists()
+    is_due_run = Run.run_id == due_id
+    claim = update(Run)
+    claim = claim.where(
+        is_due_run, Run.status == "pending", Run.claimed_by == _PLANNED, thread_is_free
     )
+    claim = claim.values(claimed_by=None, lease_expires_at=None)
+    claim = claim.returning(Run.run_id)
+    claim = claim.execution_options(synchronize_session=False)
     # Two that claim at once would not see each other.
-    alone = select(func.pg_advisory_xact_lock(func.hashtext(Run.thread_id)))
-    async with get_session_maker()() as session:
-        await session.execute(alone.where(Run.run_id == due_id))
-        claimed = (await session.execute(claim)).scalar_one_or_none()
+    thread_key = func.hashtext(Run.thread_id)
+    locking = select(func.pg_advisory_xact_lock(thread_key))
+    new_session = get_session_maker()
+    async with new_session() as session:
+        await session.execute(locking.where(is_due_run))
+        result = await session.execute(claim)
+        claimed_id = result.scalar_one_or_none()
         await session.commit()
-        if claimed is None:
+        if claimed_id is None:
             return None
-        run = await session.scalar(select(Run).where(Run.run_id == due_id))
-        return RunJob.from_run_orm(run) if run is not None else None
+        run = await session.scalar(select(Run).where(is_due_run))
+        if run is None:
+            return None
+        return RunJob.from_run_orm(run)

@@ -1,4 +1,8 @@
-"""The sign-in: whom `auth.py` admits becomes the user of a request, for aegra and for this library."""
+"""The sign-in: whom `auth.py` admits becomes the user of a request, for aegra and for this library.
+
+aegra knows a user by a label, which is one text for a person of an organization. Calls from inside
+of the server (`client.py`) have the root path /noauth, which no request from outside can have.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -32,8 +36,12 @@ _path: ContextVar[str] = ContextVar("path", default="")
 
 
 def is_about_runs() -> bool:
-    """Whether the request that this task carries out is one of the routes of runs."""
-    parts = _path.get().strip("/").split("/")
+    """Whether the request that this task carries out is to a route of runs.
+
+    These are at /runs and at /threads/{thread_id}/runs.
+    """
+    path = _path.get()
+    parts = path.strip("/").split("/")
     return parts[0] == "runs" or parts[2:3] == ["runs"]
 
 
@@ -50,53 +58,68 @@ class SignIn:
         self._authenticate = authenticate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its user: the one of a call from inside, or the one of its token.
+        A token that is refused is answered here. A request without a token has no user.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        _path.set(str(scope["path"]))
-        call = current_call() if scope.get("root_path") == "/noauth" else None
-        if call is not None:
-            _put(scope, User(**call.fields))
-            await self.app(scope, receive, send)
-            return
+        path = str(scope["path"])
+        _path.set(path)
+        if scope.get("root_path") == "/noauth":
+            call = current_call()
+            if call is not None:
+                _set_user(scope, User(**call.fields))
+                await self.app(scope, receive, send)
+                return
         authorization = Headers(scope=scope).get("authorization")
         if authorization is not None:
+            authenticate = self._authenticate()
             try:
-                fields = await self._authenticate()(authorization)
+                fields = await authenticate(authorization)
             except Refused as error:
-                await _refusal(error)(scope, receive, send)
+                refusal = _refusal(error)
+                await refusal(scope, receive, send)
                 return
-            _put(scope, await _for_thread(User(**fields), str(scope["path"])))
+            user = User(**fields)
+            await _take_owners_label(user, path)
+            _set_user(scope, user)
         await self.app(scope, receive, send)
 
 
-async def _for_thread(user: Any, path: str) -> Any:
-    """The user of a request about one thread, as whom aegra finds it.
+async def _take_owners_label(user: Any, path: str) -> None:
+    """Give an operator, in a request about one thread, the label of the thread's owner.
 
-    aegra finds a thread for its owner alone. Whoever may see all threads, as the handlers say, that
-    is an operator, has its owner's label for this request.
+    aegra finds a thread for its owner alone. The handlers say who may see all threads: that is an
+    operator.
     """
-    owner = await label_of_thread(thread_in(path))
+    thread_id = thread_in(path)
+    owner = await label_of_thread(thread_id)
     if owner in ("", user.identity):
-        return user
+        return
+    context = build_auth_context(user, "threads", "read")
     try:
-        seen = await handle_event(build_auth_context(user, "threads", "read"), {})
+        auth_filter = await handle_event(context, {})
     except HTTPException:
-        return user
-    if seen is None:
+        return
+    if auth_filter is None:
         user.identity = owner
-    return user
 
 
-def _put(scope: Scope, user: Any) -> None:
+def _set_user(scope: Scope, user: Any) -> None:
     """Make this the user of a request: where aegra looks for it, and where routes do."""
     scope[_AUTH_RESULT_SCOPE_KEY] = user
     scope["auth"] = AuthCredentials(user.permissions)
-    scope["user"] = user if is_nobody(user) else user_of(user)
+    if not is_nobody(user):
+        user = user_of(user)
+    scope["user"] = user
 
 
 def _refusal(error: Refused) -> JSONResponse:
-    headers = dict(error.headers) if error.headers else None
+    """The answer to a request that may not sign in."""
+    headers = None
+    if error.headers:
+        headers = dict(error.headers)
     return JSONResponse({"detail": error.detail}, error.status_code, headers)
 
 
@@ -107,6 +130,7 @@ class NeedsSignIn:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request of somebody who is signed in on; raise 401 for any other."""
         if scope["type"] == "http" and not isinstance(scope.get("user"), SignedInUser):
             raise HTTPException(401, "Sign in with 'Authorization: Bearer <token>'.")
         await self.app(scope, receive, send)
@@ -118,9 +142,12 @@ def fields_by_token(authenticate: Authenticate) -> Callable[[Any], Awaitable[dic
     aegra passes all headers in place of `authorization`, by position.
     """
 
-    async def fields(sent: str | Mapping[str, str] | None) -> dict[str, Any]:
-        authorization = sent.get("authorization") if isinstance(sent, Mapping) else sent
+    async def fields(authorization: str | Mapping[str, str] | None) -> dict[str, Any]:
+        """The fields of aegra's user whom this header names. Raises as `auth.py` for nobody."""
+        if isinstance(authorization, Mapping):
+            authorization = authorization.get("authorization")
         claims = await authenticate(authorization)
-        return fields_of(claims, label_of(claims["identity"], claims["org_id"]))
+        label = label_of(claims["identity"], claims["org_id"])
+        return fields_of(claims, label)
 
     return fields

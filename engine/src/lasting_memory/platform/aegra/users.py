@@ -72,8 +72,11 @@ def fields_of(claims: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
 
     Without claims it is nobody: a call from inside of the server that no person makes.
     """
-    permissions = [*((claims or {}).get("permissions") or ())]
-    signed_in = dict(claims) if claims is not None else None
+    permissions = list[str]()
+    signed_in = None
+    if claims is not None:
+        permissions += claims.get("permissions") or ()
+        signed_in = dict(claims)
     return {
         "identity": label,
         "display_name": label,
