@@ -68,7 +68,9 @@ async def list_offers(caller: Caller, query: MemoryQuery) -> Offers:
     waiting = list[OpenOffer]()
     if caller.author.kind != "operator":
         decided_namespaces = _namespaces_to_decide(caller, folders)
-        waiting = await offer_decisions.open_offers(caller.store, caller.deployment, decided_namespaces)
+        waiting = await offer_decisions.open_offers(
+            caller.store, caller.deployment, decided_namespaces
+        )
     shown = waiting[:_MAX_SHOWN]
     return Offers(
         groups=[_group_entry(folder, own_offers) for folder in folders],
