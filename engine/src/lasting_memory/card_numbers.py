@@ -10,7 +10,7 @@ run without such separators; a card shows its number in groups.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 
 # Prefixes of issuers, and the lengths of their numbers in digits. The first prefix that matches
@@ -221,14 +221,21 @@ def _own_groups(text: str, run: re.Match[str]) -> list[str]:
         first = _telephone_groups(groups)
     elif is_joined_before and not _CARD_WORD.search(before):
         # With a group go those that a hyphen joins to it.
-        first = 1
-        while first < last and separators[first - 1] == "-":
-            first += 1
+        first = 1 + _hyphen_count(separators)
     if is_joined_after:
-        last -= 1
-        while last > first and separators[last - 1] == "-":
-            last -= 1
+        from_last_on = reversed(separators[first:])
+        last -= 1 + _hyphen_count(from_last_on)
     return groups[first:last]
+
+
+def _hyphen_count(separators: Iterable[str]) -> int:
+    """How many of these separators, from the first one on, are a hyphen."""
+    count = 0
+    for separator in separators:
+        if separator != "-":
+            break
+        count += 1
+    return count
 
 
 def _telephone_groups(groups: list[str]) -> int:

@@ -23,6 +23,9 @@ LINE = re.compile(r"(?:^|\n)(?![#\[])(?:[^\S\n]*(?:[-*+]|\d+\.) )?(.*\w.*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\b\d\.)\s+")
 
 
+_PatternsByKind = dict[str, list[re.Pattern[str]]]
+
+
 class Act(NamedTuple):
     """What a sentence asks for, such as "remember", and what it is about."""
 
@@ -45,11 +48,11 @@ _STOP_WORDS = frozenset(_PHRASES["stop"].split())
 _FRAMING = [_with_apostrophes(pattern) for pattern in _PHRASES["framing"]]
 
 
-def _patterns_by_kind() -> dict[str, list[re.Pattern[str]]]:
+def _patterns_by_kind() -> _PatternsByKind:
     """The patterns of sentences, by the kind of their act, in the order in which they are tried."""
     slots = _PHRASES["slots"]
     patterns_of_kinds = _PHRASES["hear"]
-    by_kind = dict[str, list[re.Pattern[str]]]()
+    by_kind = _PatternsByKind()
     for kind, patterns in patterns_of_kinds.items():
         by_kind[kind] = []
         for pattern in patterns:

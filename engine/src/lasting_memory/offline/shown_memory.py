@@ -81,5 +81,7 @@ def files_of(block: str) -> Iterator[tuple[str, str]]:
 
 def as_list(lines: Iterable[RememberedLine]) -> str:
     """The lines as a list in Markdown."""
-    items = [f"- {line.text}" for line in lines]
+    items = list[str]()
+    for line in lines:
+        items.append(f"- {line.text}")
     return "\n".join(items)

@@ -55,20 +55,27 @@ class Caller:
     @property
     def claims(self) -> Mapping[str, str]:
         """The claims of groups that hold now: none once the token that proved them has expired."""
-        return {} if self.membership.is_over else self.membership.claims
+        if self.membership.is_over:
+            return {}
+        return self.membership.claims
 
     @property
     def speaks_for_another(self) -> bool:
         """Whether an operator sent what is said in this run, to act for somebody else: it is not that
         person's word. A run that an operator only resumes has the person's own messages.
         """
-        if self.user is None or not self.is_operator or identity.claim(self.user, "thread_owner"):
+        user = self.user
+        if user is None or not self.is_operator:
             return False
-        return self.user.identity != self.actor.user_id
+        is_resumed = identity.claim(user, "thread_owner")
+        if is_resumed:
+            return False
+        return user.identity != self.actor.user_id
 
     def author(self, kind: str) -> Author:
-        """The author of what this run writes."""
-        return Author(kind, self.actor.user_id, self.run_id, self.thread_id)
+        """The author of what this run writes. `kind` is a kind of author, such as "agent"."""
+        user_id = self.actor.user_id
+        return Author(kind, user_id, self.run_id, self.thread_id)
 
     @classmethod
     def of_run(cls, deployment: Decides, runtime: Runtime[Any] | None = None) -> "Caller":
@@ -82,7 +89,8 @@ class Caller:
         server = runtime.server_info
         user = server.user if server else None
         assistant_id = server.assistant_id if server else ""
-        configurable = (var_child_runnable_config.get() or {}).get("configurable") or {}
+        config = var_child_runnable_config.get() or {}
+        configurable = config.get("configurable") or {}
         run_id = str(configurable.get("run_id") or "")
         cached = _CACHE.get(run_id)
         if (
@@ -94,9 +102,10 @@ class Caller:
             and time.time() < cached.expires_at
         ):
             return cached.caller
-        is_operator = user is not None and identity.is_operator(user, deployment.settings)
+        settings = deployment.settings
+        is_operator = user is not None and identity.is_operator(user, settings)
         caller = cls(
-            actor=identity.current_actor(deployment.settings, runtime, operates=is_operator),
+            actor=identity.current_actor(settings, runtime, operates=is_operator),
             user=user,
             is_operator=is_operator,
             membership=identity.membership_of(user),
@@ -107,9 +116,7 @@ class Caller:
         )
         if run_id:
             expires_at = _expiry_of(user)
-            cached = _CachedCaller(
-                caller, deployment.settings, assistant_id, runtime.context, expires_at
-            )
+            cached = _CachedCaller(caller, settings, assistant_id, runtime.context, expires_at)
             _cache(run_id, cached)
         return caller
 
@@ -123,7 +130,8 @@ class Caller:
         is_operator = identity.is_operator(user, settings)
         actor = identity.acting(user, context, settings, operates=is_operator)
         identity.check_person(actor)
-        return cls(actor, user, is_operator, identity.membership_of(user), "")
+        membership = identity.membership_of(user)
+        return cls(actor, user, is_operator, membership, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,7 @@ _CACHE = OrderedDict[str, _CachedCaller]()
 
 
 def _cache(run_id: str, cached: _CachedCaller) -> None:
+    """Keeps a run's caller. Beyond `_RUNS_CACHED` the oldest one is dropped."""
     _CACHE[run_id] = cached
     if len(_CACHE) > _RUNS_CACHED:
         _CACHE.popitem(last=False)
@@ -154,9 +163,14 @@ def _cache(run_id: str, cached: _CachedCaller) -> None:
 def _expiry_of(user: User | None) -> float:
     """When the token of this user expires, in seconds since 1970.
 
-    What is no time counts as over.
+    It is infinity for a token without an end, and without a user. It is 0 for what is no time, so
+    that such a token counts as expired.
     """
-    expires_at = identity.claim(user, "expires_at") if user else None
+    if not user:
+        return math.inf
+    expires_at = identity.claim(user, "expires_at")
     if expires_at is None:
         return math.inf
-    return expires_at if isinstance(expires_at, int | float) else 0.0
+    if not isinstance(expires_at, int | float):
+        return 0.0
+    return expires_at

@@ -1,4 +1,9 @@
-"""Identities: the person a run acts for, the author of a write, and their labels in namespaces."""
+"""Identities: the person a run acts for, the author of a write, and their labels in namespaces.
+
+The user is who is signed in, as the platform passes it; the actor is the person for whom a run or a
+request acts. They differ for an operator, a user who may act for others. A claim is what the user's
+token says of them. A label is an identity as a part of a namespace.
+"""
 
 import time
 from abc import ABC, abstractmethod
@@ -116,6 +121,7 @@ class _Readable(ABC):
 
 
 def _unreadable(user: object) -> IdentityError:
+    """The error for a user whose claims cannot be read."""
     return IdentityError(
         f"The signed-in user is a {type(user).__name__}, whose claims cannot be read; "
         "it must answer `in` and `[]`."
@@ -140,7 +146,9 @@ def _is_over(expires_at: object) -> bool:
     """
     if expires_at is None:
         return False
-    return not isinstance(expires_at, int | float) or time.time() >= expires_at
+    if not isinstance(expires_at, int | float):
+        return True
+    return time.time() >= expires_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +164,7 @@ class Membership:
 
     @property
     def is_over(self) -> bool:
+        """Whether the token that proved the claims has expired."""
         return _is_over(self.expires_at)
 
 
@@ -250,21 +259,28 @@ def acting(
     if operates is None:
         operates = is_operator(user, settings)
     if operates:
-        return Actor(context.user_id or user.identity, context.org_id or settings.fallback_org)
+        user_id = context.user_id or user.identity
+        org_id = context.org_id or settings.fallback_org
+        return Actor(user_id, org_id)
     # An end user's context counts nothing. A former operator's would: the run was created for whom
     # it names.
     names_another = context.user_id or context.org_id
-    if names_another and OPERATE in (claim(user, "permissions") or ()):
-        raise IdentityError(
-            "This run acts for somebody else, and its operator's token has expired; start it with a new token."
-        )
-    return Actor(user.identity, _org_of(user, settings))
+    if names_another:
+        permissions = claim(user, "permissions") or ()
+        was_operator = OPERATE in permissions
+        if was_operator:
+            raise IdentityError(
+                "This run acts for somebody else, and its operator's token has expired; start it with a new token."
+            )
+    org_id = _org_of(user, settings)
+    return Actor(user.identity, org_id)
 
 
 def _org_of(user: User, settings: Settings) -> str:
-    """The organization of an end user.
+    """The organization of an end user: their claim, or else the setting `DEFAULT_ORG`.
 
-    `auth/tokens.py` always sets one. A user of another origin may lack it.
+    `auth/tokens.py` always sets the claim. A user of another origin may lack it. Raises
+    `IdentityError` without both, and for a claim that is no text.
     """
     org_id = claim(user, "org_id")
     if isinstance(org_id, str) and org_id:
@@ -284,7 +300,8 @@ def run_user(runtime: Runtime[Any] | None) -> User | None:
 
 def on_server(runtime: Runtime[Any] | None = None) -> bool:
     """Whether a server runs this, and not a script that calls the graph."""
-    return (runtime or get_runtime()).server_info is not None
+    present_runtime = runtime or get_runtime()
+    return present_runtime.server_info is not None
 
 
 def current_actor(
@@ -296,10 +313,12 @@ def current_actor(
     """
     runtime = runtime or get_runtime()
     context = run_context(runtime)
-    if runtime.server_info is not None:
-        actor = acting(runtime.server_info.user, context, settings, operates=operates)
+    server = runtime.server_info
+    if server is not None:
+        actor = acting(server.user, context, settings, operates=operates)
     elif context.user_id:
-        actor = Actor(context.user_id, context.org_id or settings.fallback_org)
+        org_id = context.org_id or settings.fallback_org
+        actor = Actor(context.user_id, org_id)
     else:
         raise IdentityError(
             "No user is named; pass context=Context(user_id=...) when calling the graph without a server."
@@ -310,13 +329,18 @@ def current_actor(
 
 def run_context(runtime: Runtime[Any]) -> Context:
     """A run's context; an empty one for a run without."""
-    return runtime.context if isinstance(runtime.context, Context) else Context()
+    context = runtime.context
+    return context if isinstance(context, Context) else Context()
 
 
 def names_nobody(settings: Settings, runtime: Runtime[Any]) -> bool:
     """Whether this is an operator's run without a target, such as the cron's."""
     user = run_user(runtime)
-    if user is None or run_context(runtime).user_id or claim(user, "thread_owner"):
+    if user is None:
+        return False
+    context = run_context(runtime)
+    names_somebody = context.user_id or claim(user, "thread_owner")
+    if names_somebody:
         return False
     return is_operator(user, settings)
 
@@ -335,24 +359,31 @@ def current_assistant(default: str, runtime: Runtime[Any] | None = None) -> str:
     server = runtime.server_info
     if server and server.graph_id != CONSOLIDATION_GRAPH and server.assistant_id:
         return server.assistant_id
-    return run_context(runtime).assistant_id or default
+    # Consolidation's context names the assistant whose conversations it reads.
+    context = run_context(runtime)
+    return context.assistant_id or default
 
 
 def current_run_id() -> str | None:
     """The current run's id; None without a server, or outside of a run."""
-    try:
-        run_id = get_config().get("configurable", {}).get("run_id")
-    except RuntimeError:
-        return None
+    run_id = _configured("run_id")
     return str(run_id) if run_id else None
 
 
 def current_thread_id() -> str:
     """The current run's thread; "" outside of a run."""
+    thread_id = _configured("thread_id")
+    return str(thread_id or "")
+
+
+def _configured(name: str) -> Any:
+    """A value of the current run's config; None outside of a run, and for a value it does not have."""
     try:
-        return str(get_config().get("configurable", {}).get("thread_id") or "")
+        config = get_config()
     except RuntimeError:
-        return ""
+        return None
+    configurable = config.get("configurable", {})
+    return configurable.get(name)
 
 
 def time_of_run(run_id: str) -> str:
@@ -365,7 +396,9 @@ def time_of_run(run_id: str) -> str:
         uuid = UUID(run_id)
         if uuid.version == _WITH_TIME:
             milliseconds = uuid.int >> 80
-    return datetime.fromtimestamp(milliseconds / 1_000, UTC).isoformat(timespec="microseconds")
+    seconds = milliseconds / 1_000
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="microseconds")
 
 
 @lru_cache(maxsize=10_000)
@@ -380,23 +413,26 @@ def label(part: str) -> str:
         raw = part.encode()
     except UnicodeEncodeError:
         raw = b""
-    if not 0 < len(raw) <= MAX_IDENTITY_BYTES or b"\0" in raw:
+    has_size = 0 < len(raw) <= MAX_IDENTITY_BYTES
+    if not has_size or b"\0" in raw:
         limit = f"1 to {MAX_IDENTITY_BYTES} bytes of UTF-8, without NUL"
         raise IdentityError(f"The identity {part[:20]!r} cannot be used; send one of {limit}.")
     # `quote` leaves periods and `~` as they are.
-    return quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E").replace("%", "~")
+    quoted = quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E")
+    return quoted.replace("%", "~")
 
 
 def part_of(text: str) -> str:
     """The inverse of `label`. Raises `ValueError` for a text that `label` never made."""
+    quoted = text.replace("~", "%")
     with suppress(IdentityError, UnicodeDecodeError):
-        part = unquote_to_bytes(text.replace("~", "%")).decode()
+        part = unquote_to_bytes(quoted).decode()
         if label(part) == text:
             return part
     raise ValueError(f"{text[:80]!r} is not a namespace label of this deployment.")
 
 
 def check_person(actor: Actor) -> None:
-    """Raise `IdentityError` for a person who cannot have namespaces."""
+    """Raises `IdentityError` for a person who cannot have namespaces."""
     label(actor.org_id)
     label(actor.user_id)

@@ -1,6 +1,8 @@
 """Every namespace of the store: the writer and the reader of an item both take it from here.
 
-Those of files come from a route's scope (`scopes.py`).
+A namespace has a name, such as "memories", and a label, which says whose its items are: ids of
+assistants, organizations and people, with colons between them (`identity.label`). Namespaces of files
+come from a route's scope (`scopes.py`).
 """
 
 import hashlib
@@ -13,11 +15,12 @@ Namespace = tuple[str, ...]
 
 
 def files_namespace(root: str, *parts: str) -> Namespace:
-    """Namespace of the files of a route: its kind, and whose they are.
+    """Namespace of the files of a route: `root` is its name, `parts` make its label.
 
     Raises `IdentityError` for parts that no store could hold.
     """
-    return (root, ":".join(label(part) for part in parts))
+    labels = [label(part) for part in parts]
+    return (root, ":".join(labels))
 
 
 def skills(assistant_id: str) -> Namespace:
@@ -35,11 +38,18 @@ def policies(org_id: str) -> Namespace:
 
 def person_label(actor: Actor) -> str:
     """The label of a person in an organization."""
-    return f"{label(actor.org_id)}:{label(actor.user_id)}"
+    org = label(actor.org_id)
+    user = label(actor.user_id)
+    return f"{org}:{user}"
 
 
 def _of_person(name: str) -> Callable[[Actor], Namespace]:
-    return lambda actor: (name, person_label(actor))
+    """A function that gives a person's namespace of this name."""
+
+    def namespace_of(actor: Actor) -> Namespace:
+        return (name, person_label(actor))
+
+    return namespace_of
 
 
 # How far consolidation has read each of a person's conversations; keys are thread ids.
@@ -78,9 +88,12 @@ usage = _of_person("usage")
 
 
 def dreamer(place: Namespace) -> Actor:
-    """The person of a namespace of `dream`. Raises `ValueError` for a namespace of something else."""
-    org_id, _, user_id = place[-1].partition(":")
-    return Actor(user_id=part_of(user_id), org_id=part_of(org_id))
+    """The person whose namespace of `dream` this is. Raises `ValueError` for another namespace."""
+    person = place[-1]
+    org, _, user = person.partition(":")
+    user_id = part_of(user)
+    org_id = part_of(org)
+    return Actor(user_id, org_id)
 
 
 def group_files(org_id: str, claim: str, value: str) -> Namespace:
@@ -103,7 +116,9 @@ def group_of(place: Namespace) -> tuple[str, str, str]:
     Raises `ValueError` for a namespace of something else.
     """
     parts = place[-1].split(":")
-    if len(place) != 2 or len(parts) != 3:  # noqa: PLR2004  # what it is, and whose
+    has_label = len(place) == 2  # noqa: PLR2004  # the name, and the label
+    is_group = len(parts) == 3  # noqa: PLR2004  # organization, claim and value
+    if not has_label or not is_group:
         raise ValueError(f"{place!r:.200} is no group's.")
     org_id, claim, value = map(part_of, parts)
     return org_id, claim, value
@@ -116,10 +131,14 @@ def noted(files: Namespace) -> tuple[Namespace, str] | None:
     file's first revision, `auth.py` with what comes over the store API. With it, one person's
     memories are found without a look through everybody's namespaces.
     """
-    if len(files) != 2 or files[0] != "memories":  # noqa: PLR2004  # the kind, and whose they are
+    if len(files) != 2:  # noqa: PLR2004  # the name, and the label
         return None
-    assistant, _, person = files[1].partition(":")
-    if ":" not in person:
+    name, owner = files
+    if name != "memories":
+        return None
+    assistant, _, person = owner.partition(":")
+    is_person = ":" in person  # an organization and a user
+    if not is_person:
         return None
     try:
         part_of(assistant)
@@ -138,8 +157,10 @@ def journal(files: Namespace, key: str) -> Namespace:
 
     It holds a digest of the key: a whole key would not fit a Postgres index entry.
     """
-    digest = hashlib.sha256(key.encode()).hexdigest()
-    return (*journals(files), digest[:32])
+    encoded = key.encode()
+    digest = hashlib.sha256(encoded).hexdigest()
+    shortened = digest[:32]
+    return (*journals(files), shortened)
 
 
 def taken_back(files: Namespace) -> Namespace:
@@ -159,7 +180,8 @@ def recall(actor: Actor, part: RecallPart) -> Namespace:
 
     `recall/index.py` says what each part holds.
     """
-    return (f"{RECALL_PREFIX}{part}", person_label(actor))
+    name = f"{RECALL_PREFIX}{part}"
+    return (name, person_label(actor))
 
 
 def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
@@ -174,7 +196,8 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
         deleted.append(namespace)
         deleted.append(journals(namespace))
         deleted.append(taken_back(namespace))
-    deleted += [recall(actor, part) for part in RECALL_PARTS]
+    for part in RECALL_PARTS:
+        deleted.append(recall(actor, part))
     others = (
         positions,
         kept_out,

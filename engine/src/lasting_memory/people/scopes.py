@@ -1,7 +1,9 @@
 """Scopes of routes: whose the files of a folder are, who writes them, and who reads them.
 
-A scope is a person's, an assistant's, an organization's, or a group's. Nothing else knows what
-`MEMORY_SCOPE` means.
+A scope is a person's, an assistant's, an organization's, or a group's. A route is a folder such as
+`/memories/`; the routes of a deployment say which scope each folder has. A claim is what a token says
+of a person, such as `team_id`; a group is the people of an organization with the same value of one.
+Nothing else knows what `MEMORY_SCOPE` means.
 """
 
 import re
@@ -93,7 +95,8 @@ class Scope:
         ones, by name. Raises `NotAMemberError` without the group's claim, `IdentityError` for what
         no store could hold.
         """
-        if "group" in self.parts and self.claim not in claims:
+        is_group = "group" in self.parts
+        if is_group and self.claim not in claims:
             raise NotAMemberError(
                 f"this person's token has no claim {self.claim!r}, which names their group."
             )
@@ -104,15 +107,17 @@ class Scope:
             "claim": self.claim,
             "group": claims.get(self.claim, ""),
         }
-        return files_namespace(self.root, *(values[part] for part in self.parts))
+        owners = [values[part] for part in self.parts]
+        return files_namespace(self.root, *owners)
 
     def rule(self, settings: Settings, *, consolidating: bool = False) -> SharedWrites:
         """Whether an agent writes here.
 
-        `allow`, `deny`, or `interrupt` where an operator approves each write. `consolidating` says
-        whether consolidation writes.
+        Returns `allow`, `deny`, or `interrupt` where an operator approves each write.
+        `consolidating` says whether consolidation writes.
         """
-        if self.root == "memories" and settings.memory_writes == "background" and not consolidating:
+        only_consolidation_writes = settings.memory_writes == "background"
+        if self.root == "memories" and only_consolidation_writes and not consolidating:
             return "deny"
         if not self.is_shared:
             return "allow"
@@ -130,15 +135,19 @@ class Scope:
         It shows their memory, their organization's policies, and their group's files.
         """
         is_shared_memory = self.root == "memories" and self.is_shared
-        if self.root == "skills" or is_shared_memory or not self.over_http:
+        is_skills = self.root == "skills"
+        if is_skills or is_shared_memory or not self.over_http:
             return False
+        assistant_id = ""
         try:
-            assistant_id = part_of(namespace[1].partition(":")[0]) if self.per_assistant else ""
-            own = self.namespace(actor, assistant_id, claims)
+            if self.per_assistant:
+                assistant, *_ = namespace[1].split(":")
+                assistant_id = part_of(assistant)
+            readable = self.namespace(actor, assistant_id, claims)
         except (IndexError, ValueError, NotAMemberError):
             # A namespace of another shape, or a group of others.
             return False
-        return namespace == own
+        return namespace == readable
 
 
 def person() -> Scope:
@@ -160,12 +169,18 @@ def organization() -> Scope:
 
 
 def _is_claim(name: object) -> bool:
-    """Whether this is the name of a claim, or a path of such names."""
-    if not isinstance(name, str) or not name.isprintable():
+    """Whether this is the name of a claim, or a path of such names, with points between them."""
+    if not isinstance(name, str):
+        return False
+    if not name.isprintable():
         return False
     if len(name.encode()) > _MAX_CLAIM_BYTES:
         return False
-    return all(level and level == level.strip() for level in name.split("."))
+    for level in name.split("."):
+        has_spaces_around = level != level.strip()
+        if not level or has_spaces_around:
+            return False
+    return True
 
 
 def group(claim: str, *, writes: GroupWrites = "deny", over_http: bool = True) -> Scope:
@@ -200,7 +215,7 @@ ROUTES: Mapping[str, Scope] = MappingProxyType(
 
 
 def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
-    """Raise `SettingsError` for routes that would lose or mix files.
+    """Raises `SettingsError` for routes that would lose or mix files.
 
     Policies are always there, and nobody's to write.
     """
@@ -208,7 +223,9 @@ def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
         if route not in routes:
             raise SettingsError(f'routes has no "{route}"; add "{route}": {scope}.')
     route_of_claim = dict[str, str]()
-    spellings = {route.lower(): route for route in (*ROUTES, *OFFLOADED)}
+    spellings = dict[str, str]()
+    for folder in (*ROUTES, *OFFLOADED):
+        spellings[folder.lower()] = folder
     for route, scope in routes.items():
         _check_name(route)
         _check_scope(route, scope)
@@ -231,46 +248,50 @@ def check_routes(routes: Mapping[str, Scope], settings: Settings) -> None:
 
 
 def _check_name(route: object) -> None:
-    """Raise `SettingsError` for what is no name of a folder, or the name of another one."""
-    if not isinstance(route, str) or not _ROUTE.fullmatch(route) or route in OFFLOADED:
+    """Raises `SettingsError` for what is no name of a folder, or the name of another one."""
+    is_folder = isinstance(route, str) and _ROUTE.fullmatch(route)
+    if not is_folder or route in OFFLOADED:
         raise SettingsError(
             f"routes has {route!r:.80}, which names no folder of its own; use one like '/team/'."
         )
 
 
 def _check_files(route: str, scope: Scope) -> None:
-    """Raise `SettingsError` for a route whose files would be those of a built-in route."""
-    if route in ROUTES:
-        if scope != ROUTES[route]:
-            raise SettingsError(f'routes has "{route}": {scope}; use {ROUTES[route]}.')
+    """Raises `SettingsError` for a route whose files would be those of a built-in route."""
+    built_in_scope = ROUTES.get(route)
+    if scope == built_in_scope:
         return
-    for built_in, built_in_scope in ROUTES.items():
-        if built_in_scope.root == scope.root:
+    if built_in_scope is not None:
+        raise SettingsError(f'routes has "{route}": {scope}; use {built_in_scope}.')
+    for built_in, other_scope in ROUTES.items():
+        if other_scope.root == scope.root:
             raise SettingsError(
                 f'routes has "{route}": {scope}, whose files are those of {built_in}; use group("<claim>").'
             )
 
 
 def _check_scope(route: str, scope: object) -> None:
-    """Raise `SettingsError` for what is no scope, such as a text or a function that was not called."""
+    """Raises `SettingsError` for what is no scope, such as a text or a function that was not called."""
     if not isinstance(scope, Scope):
         fix = 'person(), assistant(), organization() or group("<claim>")'
         raise SettingsError(f'routes has "{route}": {scope!r:.80}; use {fix}.')
 
 
 def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
-    """Raise `SettingsError` for a group's claim that can say of nobody to which group they belong."""
+    """Raises `SettingsError` for a group's claim that can say of nobody to which group they belong."""
     if not scope.claim:
         return
-    if _is_of(scope.claim, settings.org_claim):
+    claim = scope.claim
+    first_level, *_ = claim.split(".")
+    if _overlap(claim, settings.org_claim):
         what = "names the organization (AUTH_ORG_CLAIM)"
-    elif _is_of(scope.claim, settings.auth_permissions_claim):
+    elif _overlap(claim, settings.auth_permissions_claim):
         what = "lists permissions (AUTH_PERMISSIONS_CLAIM)"
-    elif _is_of(scope.claim, settings.auth_identity_claim):
+    elif _overlap(claim, settings.auth_identity_claim):
         what = "names the person (AUTH_IDENTITY_CLAIM)"
-    elif is_peoples_own(scope.claim):
+    elif is_peoples_own(claim):
         what = "people write themselves"
-    elif scope.claim.partition(".")[0].casefold() in _NO_GROUPS:
+    elif first_level.casefold() in _NO_GROUPS:
         what = "is the token's own"
     else:
         return
@@ -279,8 +300,10 @@ def _check_claim(route: str, scope: Scope, settings: Settings) -> None:
     )
 
 
-def _is_of(claim: str, other: str) -> bool:
-    """Whether two claims are the same but for capital letters, or one is a part of the other."""
-    claim = claim.casefold()
-    other = other.casefold()
-    return f"{claim}.".startswith(f"{other}.") or f"{other}.".startswith(f"{claim}.")
+def _overlap(claim: str, other: str) -> bool:
+    """Whether two claims, or paths of claims, are the same but for capital letters, or one is a part
+    of the other.
+    """
+    path = f"{claim}.".casefold()
+    other_path = f"{other}.".casefold()
+    return path.startswith(other_path) or other_path.startswith(path)

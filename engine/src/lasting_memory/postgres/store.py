@@ -55,6 +55,8 @@ _OPTIONS: dict[str, Any] = {
     "row_factory": dict_row,
     "connect_timeout": 10,
 }
+# The vector of each text.
+Vectors = dict[str, list[float]]
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
 
@@ -83,11 +85,11 @@ class Store(AsyncPostgresStore):
         for op in ops:
             owner = _owner_of(op)
             texts_of_owners[owner] += self._texts_of(op)
-        embeddings = list[Awaitable[dict[str, list[float]]]]()
+        embeddings = list[Awaitable[Vectors]]()
         for owner, texts in texts_of_owners.items():
             if texts:
                 embeddings.append(self._vectors(owner, texts))
-        vectors = dict[str, list[float]]()
+        vectors = Vectors()
         for vectors_of_owner in await asyncio.gather(*embeddings):
             vectors |= vectors_of_owner
         token = _VECTORS.set(vectors)
@@ -122,7 +124,7 @@ class Store(AsyncPostgresStore):
         config: Any = self.index_config
         return [path for _, path in config["__tokenized_fields"]]
 
-    async def _vectors(self, owner: str, texts: Sequence[str]) -> dict[str, list[float]]:
+    async def _vectors(self, owner: str, texts: Sequence[str]) -> Vectors:
         """The vectors of these texts of one owner's, by text.
 
         `EMBEDDINGS_AT_ONCE` calls for one owner are under way at most; the others wait.

@@ -43,6 +43,12 @@ _ALL_PLACES = 500
 _LEAST_STEM = 3
 
 
+# The lines of quoted turns, by the places of these.
+_Lines = dict[int, str]
+# A turn as JSON: `number`, `speaker` and `text`.
+_Excerpt = dict[str, Any]
+
+
 class _MatchingTurn(NamedTuple):
     """A turn that may be quoted: its score, the number of its match, and its place."""
 
@@ -104,13 +110,13 @@ def _in_order(lines: Mapping[int, str]) -> str:
 
 def _quotes(
     matches: Sequence[Match], stems: Sequence[str], room: int, zone: ZoneInfo
-) -> list[dict[int, str]]:
+) -> list[_Lines]:
     """The lines that quote the best turns of all matches and fit into so many characters.
 
     Returns for each match its lines, by the places of their turns. Excerpts are chosen by these
     stems.
     """
-    quotes = list[dict[int, str]]()
+    quotes = list[_Lines]()
     for _ in matches:
         quotes.append({})
     # Where few conversations match, excerpts may be long.
@@ -216,7 +222,7 @@ def _shared_count(asked: set[str], text: str, language: str) -> int:
     return len(shared)
 
 
-def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
+def excerpts(query: str, match: Match, chars: int) -> list[_Excerpt]:
     """The best turns of a matching conversation, in their order, as JSON: number, speaker, and at
     most `chars` of the text. Of a match without turns, the first one.
     """
@@ -227,7 +233,7 @@ def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
         best_places.append(place)
     if not best_places:
         best_places = [0]
-    shown = list[dict[str, Any]]()
+    shown = list[_Excerpt]()
     for place in sorted(best_places):
         is_deleted_meanwhile = place >= len(turns)
         if is_deleted_meanwhile:
@@ -235,7 +241,8 @@ def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
         turn = turns[place]
         number = place + 1
         text = _excerpt(turn.text, stems, chars)
-        shown.append({"number": number, "speaker": turn.speaker, "text": text})
+        excerpt = {"number": number, "speaker": turn.speaker, "text": text}
+        shown.append(excerpt)
     return shown
 
 
@@ -289,7 +296,8 @@ def _page_line(conversation: Conversation, place: int, chars: int, zone: ZoneInf
     number = place + 1
     day = _other_day(conversation, turn, zone)
     text = _excerpt(turn.text, [], chars)
-    return f"\n{number}. {day}{turn.speaker}: {text}"
+    speaker = turn.speaker
+    return f"\n{number}. {day}{speaker}: {text}"
 
 
 def _within(number: int, least: int, most: int) -> int:
@@ -354,7 +362,8 @@ def _best_start(text: str, stems: Sequence[str], chars: int) -> int:
     best_start = 0
     highest = -1
     for place in _places_of(beginnings, text):
-        start = _start_within(text, place - chars_before, chars)
+        wanted_start = place - chars_before
+        start = _start_within(text, wanted_start, chars)
         end = start + chars
         part = text[start:end]
         count = _count_in(part, beginnings)

@@ -62,7 +62,9 @@ def _without_all_cases(word: str) -> str:
 def _has_genitive(word: str) -> bool:
     """Whether a word ends with the genitive's r behind a vowel."""
     before = word.removesuffix(_GENITIVE)
-    if before == word or len(before) < _LEAST:
+    if before == word:
+        return False
+    if len(before) < _LEAST:
         return False
     last_sign = before[-1]
     return last_sign in _VOWEL_SIGNS

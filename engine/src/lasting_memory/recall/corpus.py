@@ -188,15 +188,19 @@ class Corpus:
 
         It is 0 for a word that nobody spells as the question does.
         """
-        counts = np.zeros((question.own_count, self.passage_count))
+        spelled_words = self.words
+        spelled_accents = self.accents
+        shape = (question.own_count, self.passage_count)
+        counts = np.zeros(shape)
         asks_with_accents = any(question.accents)
-        has_accents = self.accents.any()
+        has_accents = spelled_accents.any()
         if not asks_with_accents and not has_accents:
             return counts
-        for number, word in enumerate(question.own_words):
-            is_word = np.isin(self.words, word)
+        words = question.own_words
+        for number, word in enumerate(words):
+            is_word = np.isin(spelled_words, word)
             accents = question.accents[number]
-            is_same = self.accents == accents
+            is_same = spelled_accents == accents
             is_as_asked = is_word & is_same
             if not is_as_asked.any():
                 continue
@@ -210,15 +214,18 @@ class Corpus:
         """How often two neighbouring words of the question are near each other in each passage, in
         either order. Returns a row for each such pair of words.
         """
+        spelled_words = self.words
+        passage_of_word = self.passage_of_word
         is_word = list[Array]()
         for word in words:
-            is_word.append(np.isin(self.words, word))
+            is_this_word = np.isin(spelled_words, word)
+            is_word.append(is_this_word)
         pairs = list(pairwise(is_word))
         shape = (len(pairs), self.passage_count)
         counts = np.zeros(shape)
         for distance in range(1, PAIR_SPAN + 1):
-            passages = self.passage_of_word[distance:]
-            earlier_passages = self.passage_of_word[:-distance]
+            passages = passage_of_word[distance:]
+            earlier_passages = passage_of_word[:-distance]
             is_within_passage = passages == earlier_passages
             for number, pair in enumerate(pairs):
                 is_pair = _is_at_distance(*pair, distance)
@@ -232,17 +239,20 @@ class Corpus:
         """Adds to each passage's values, with less weight, those of its neighbours in the same
         document. A row of `values` is a word's, a column a passage's. Returns a new table.
         """
+        document_of = self.document_of
         sums = values.astype(float)
         for distance, weight in enumerate(NEIGHBOURS, 1):
-            documents = self.document_of[distance:]
-            earlier_documents = self.document_of[:-distance]
+            documents = document_of[distance:]
+            earlier_documents = document_of[:-distance]
             is_same = documents == earlier_documents
             weights = weight * is_same
             # Parts of `sums`: what is added to these is added to it.
             later_sums = sums[:, distance:]
             earlier_sums = sums[:, :-distance]
-            later_sums += weights * values[:, :-distance]
-            earlier_sums += weights * values[:, distance:]
+            earlier_values = values[:, :-distance]
+            later_values = values[:, distance:]
+            later_sums += weights * earlier_values
+            earlier_sums += weights * later_values
         return sums
 
 

@@ -319,8 +319,10 @@ def _distinct_words(document: Document) -> tuple[Array, Array]:
     passage_of_word = np.repeat(numbers, sizes)
     names = passages["name"]
     named_passages = np.flatnonzero(names)
-    words = np.concatenate([document.words, names[named_passages]])
+    spoken_names = names[named_passages]
+    words = np.concatenate([document.words, spoken_names])
     places = np.concatenate([passage_of_word, named_passages])
-    words_and_places = np.stack([words, places.astype("<u4")])
+    small_places = places.astype("<u4")
+    words_and_places = np.stack([words, small_places])
     words, places = np.unique(words_and_places, axis=1)
     return words, places

@@ -83,8 +83,10 @@ class _EchoSearch:
 
     def echoes(self) -> Echoes:
         """The echoes among all passages."""
-        is_echo = np.zeros(self._corpus.passage_count, bool)
-        silent = np.zeros(self._has.shape, bool)
+        passage_count = self._corpus.passage_count
+        shape = self._has.shape
+        is_echo = np.zeros(passage_count, bool)
+        silent = np.zeros(shape, bool)
         for passage in self._candidates():
             statements = self._repeated_by(passage)
             if not len(statements):
@@ -134,19 +136,21 @@ class _EchoSearch:
         stated = self._stated[cells]
         shared = stated.sum(axis=0)
         is_repeated = shared >= len(words) / 2
-        conversation = self._conversations[passage]
-        conversations = self._conversations[statements]
-        is_repeated &= conversations != conversation
+        conversations = self._conversations
+        conversation = conversations[passage]
+        is_repeated &= conversations[statements] != conversation
         if self._is_answer[passage]:
             is_repeated &= self._says_no_more(passage, words, stated)
         else:
             # Only the person themselves repeats their statement.
             names = self._corpus.names
-            is_repeated &= names[statements] == names[passage]
+            name = names[passage]
+            is_repeated &= names[statements] == name
         # One can ask for what is said later, but not repeat it.
         if not self._only_asks[passage]:
-            days = self._days[statements]
-            is_repeated &= days <= self._days[passage]
+            days = self._days
+            day = days[passage]
+            is_repeated &= days[statements] <= day
         repeated: Array = statements[is_repeated]
         return repeated
 
@@ -217,7 +221,8 @@ def _moments(corpus: Corpus) -> Array:
     keys = (corpus.conversations, versions, days)
     order = np.lexsort(keys)
     conversations = corpus.conversations[order]
-    is_next = conversations[1:] != conversations[:-1]
+    later_conversations = conversations[1:]
+    is_next = later_conversations != conversations[:-1]
     moments = np.zeros(len(order), int)
     later_documents = order[1:]
     moments[later_documents] = np.cumsum(is_next)

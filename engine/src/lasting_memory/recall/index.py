@@ -180,7 +180,8 @@ async def read_postings(
     for part in parts:
         buckets = set[int]()
         for word_hash in hashes:
-            buckets.add(word_hash % part.buckets)
+            bucket = word_hash % part.buckets
+            buckets.add(bucket)
         for bucket in buckets:
             names.append(_bucket_name(part, bucket))
             offsets.append(offset)
@@ -342,7 +343,9 @@ def _waiting_op(actor: identity.Actor, document: Document) -> PutOp:
     """
     name = _part_name(document)
     waiting = namespaces.recall(actor, "waiting")
-    value = {"thread_id": document.thread_id, "version": document.version}
+    thread_id = document.thread_id
+    version = document.version
+    value = {"thread_id": thread_id, "version": version}
     return _put(waiting, name, value)
 
 
@@ -405,7 +408,8 @@ def _count_ops(actor: identity.Actor, key: int, count: int, earlier_count: int) 
         ops.append(deletion)
     count_name = _count_name(key)
     if count > 1:
-        note = _put_document(actor, count_name, {"documents": count})
+        value = {"documents": count}
+        note = _put_document(actor, count_name, value)
         ops.append(note)
     elif earlier_count > 1:
         deletion = _delete_document(actor, count_name)
@@ -448,7 +452,8 @@ def _removal_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
     table["version"] = version
     no_postings = np.zeros(0, POSTINGS)
     new_of = namespaces.recall(actor, "new")
-    mark = Part(new_of, f"{name}@gone", table, [], 1)
+    mark_name = f"{name}@gone"
+    mark = Part(new_of, mark_name, table, [], 1)
     ops = _part_ops(actor, mark, no_postings)
     deletion = _delete_document(actor, name)
     ops.append(deletion)
@@ -542,7 +547,9 @@ async def _all_postings(store: BaseStore, actor: identity.Actor, parts: Sequence
     most_buckets = 0
     for part in parts:
         most_buckets = max(most_buckets, part.buckets)
-    return await read_postings(store, actor, parts, range(most_buckets))
+    # As hashes, these numbers are in each bucket of each part.
+    hashes = range(most_buckets)
+    return await read_postings(store, actor, parts, hashes)
 
 
 def _segment_of(actor: identity.Actor, parts: Sequence[Part], rows: Array) -> tuple[Part, Array]:
@@ -608,7 +615,9 @@ def _mergeable(index: Index) -> list[Part]:
 
 
 def _size_and_name(part: Part) -> tuple[int, str]:
-    return len(part.table), part.name
+    """Sorts parts by their number of documents, and by name."""
+    size = len(part.table)
+    return size, part.name
 
 
 async def reload(
@@ -629,7 +638,8 @@ async def reload(
     somebody dropped the index meanwhile.
     """
     if version is not None:
-        watermark = _put_document(actor, WATERMARK, {"version": version})
+        value = {"version": version}
+        watermark = _put_document(actor, WATERMARK, value)
         ops = [watermark]
         await write(store, actor, ops, began, is_checked=is_checked)
     # After the note: who drops the index deletes the note first, and then what is looked for here.

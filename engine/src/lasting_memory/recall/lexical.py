@@ -285,7 +285,8 @@ def _words_with_spellings(text: str, language: str) -> list[str]:
         stem = term.text
         found.append(stem)
         if term.accents:
-            found.append(f"{stem} {term.accents}")
+            with_accents = f"{stem} {term.accents}"
+            found.append(with_accents)
     return found
 
 
@@ -331,7 +332,8 @@ def _named_time(match: re.Match[str], today: date) -> Time:
     Raises `ValueError` for what is no time: "May" and "march" alone are no months.
     """
     parts = dict[str, str]()
-    for name, text in match.groupdict().items():
+    groups = match.groupdict()
+    for name, text in groups.items():
         if text:
             parts[name] = text
     month_text = parts.get("month")

@@ -30,6 +30,8 @@ _MEANINGLESS = "zzz"
 _MEANINGLESS_ITEMS = 10
 _CLEARLY = 0.15
 
+# The value of a passage's item: its `text`, and `turn`, the number of its first turn.
+_PassageValue = dict[str, Any]
 # An item with its score, and whether it is clearly nearer to the query than to nonsense.
 Nearest = tuple[SearchItem, bool]
 
@@ -50,7 +52,7 @@ async def text_ops(
     if list_item:
         names = list_item.value["passages"]
         stored_names.update(names)
-    items = dict[str, dict[str, Any]]()
+    items = dict[str, _PassageValue]()
     if talk:
         items = _passage_items(key, talk)
     ops = list[PutOp]()
@@ -71,7 +73,7 @@ async def text_ops(
     return ops
 
 
-def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
+def _passage_items(key: int, talk: Conversation) -> dict[str, _PassageValue]:
     """The values of a conversation's passages, by the items' keys; of a long conversation the last
     `MAX_PASSAGES`.
 
@@ -83,7 +85,7 @@ def _passage_items(key: int, talk: Conversation) -> dict[str, dict[str, Any]]:
     first_turns = dict[str, int]()
     for turn, text in reversed(in_order):
         first_turns[text] = turn
-    items = dict[str, dict[str, Any]]()
+    items = dict[str, _PassageValue]()
     last_passages = islice(first_turns.items(), MAX_PASSAGES)
     for text, turn in last_passages:
         passage = {"text": text, "turn": turn}
@@ -108,9 +110,10 @@ async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[i
         return nearest_passages
     texts = namespaces.recall(actor, "texts")
     nearest_first = await nearest(store, texts, query, FOUND)
-    for item, is_clear in nearest_first:
+    for item_and_clearness in nearest_first:
+        item, _ = item_and_clearness
         key = conversation_of_passage(item)
-        nearest_passages.setdefault(key, (item, is_clear))
+        nearest_passages.setdefault(key, item_and_clearness)
     return nearest_passages
 
 

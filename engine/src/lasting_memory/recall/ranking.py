@@ -181,9 +181,10 @@ class _Ranking:
         A word of one conversation can be common there.
         """
         total = frequencies.total
+        conversations = frequencies.conversations
         told_passages = total * self._telling_passages
         passages = told_passages / self._telling_documents
-        rarity = inverse_frequency(frequencies.conversations, total)
+        rarity = inverse_frequency(conversations, total)
         passage_rarity = inverse_frequency(frequencies.passages, passages)
         mean_rarity: Array = np.sqrt(rarity * passage_rarity)
         return self._question.weights * mean_rarity
@@ -222,8 +223,10 @@ class _Ranking:
         and the weights of these words and pairs.
         """
         passage_weights = self._passage_weights
-        lengths = self._corpus.lengths * passage_weights
-        relevance = relevances(weighted_counts, weights, lengths, self._tells)
+        lengths = self._corpus.lengths
+        weighted_lengths = lengths * passage_weights
+        tells = self._tells
+        relevance = relevances(weighted_counts, weights, weighted_lengths, tells)
         return relevance * passage_weights
 
     def _window_scores(self, counts: Array, weights: Array) -> Array:
@@ -242,7 +245,8 @@ class _Ranking:
         # `with_neighbours` takes a table.
         lengths_as_row = weighted_lengths[None, :]
         (window_lengths,) = corpus.with_neighbours(lengths_as_row)
-        relevance = relevances(window_counts, weights, window_lengths, self._tells)
+        tells = self._tells
+        relevance = relevances(window_counts, weights, window_lengths, tells)
         scores: Array = relevance * passage_weights
         return scores
 
@@ -285,7 +289,8 @@ class _Ranking:
         starts = self._corpus.starts
         start = starts[number]
         end = starts[number + 1]
-        window_scores = self._window_score[start:end]
+        all_window_scores = self._window_score
+        window_scores = all_window_scores[start:end]
         turns = _scored_turns(document, window_scores)
         score = self._document_score[number]
         tells = self._tells_something(number)

@@ -148,10 +148,13 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         # for only their own.
         caller = Caller.of_run(d)
         threads = get_client().threads
-        talks = await read_conversations(threads, caller.actor, d.agents, [thread], d.routes)
+        actor = caller.actor
+        thread_ids = [thread]
+        talks = await read_conversations(threads, actor, d.agents, thread_ids, d.routes)
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
-        zone = await zone_of_person(get_store(), d, caller.actor, caller.assistant)
+        store = get_store()
+        zone = await zone_of_person(store, d, actor, caller.assistant)
         return await platform.in_thread(
             page_text, talks[0], around, d.limits.search_result_chars, zone
         )

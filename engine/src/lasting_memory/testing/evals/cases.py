@@ -37,6 +37,8 @@ Category = Literal[
 ]
 _HERE = Path(__file__).parent
 _OURS = (_HERE / "cases.yaml", _HERE / "searches.yaml")
+# A message as the platform takes it: `role` and `content`.
+Message = dict[str, str]
 Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
 Files = Mapping[str, str]
@@ -108,8 +110,8 @@ class Check(BaseModel):
             raise ValueError(
                 f"an expectation about {self.place} has {kinds or 'no kind'}; give one, with `by` or `is` if it needs it"
             )
-        patterns = (self.has, self.lacks, self.once, self.replaced, self.by, self.value)
-        for pattern in patterns:
+        for name in ("has", "lacks", "once", "replaced", "by", "value"):
+            pattern = getattr(self, name)
             re.compile(pattern or "")
         return self
 
@@ -138,7 +140,8 @@ class Check(BaseModel):
         if self.lacks is not None:
             # The names of files tell something, too.
             names = [path for path in now if path.startswith(self.place)]
-            matches = _matching(self.lacks, lines + names, threads)
+            lines_and_names = lines + names
+            matches = _matching(self.lacks, lines_and_names, threads)
             if matches:
                 return f"{matches[0]!r} matches {self.lacks!r}"
         if self.once is not None:
@@ -294,7 +297,7 @@ class Case(BaseModel):
             files[path] = filled(text, threads)
         return _with_text(files)
 
-    def messages(self) -> list[list[dict[str, str]]]:
+    def messages(self) -> list[list[Message]]:
         """The conversations as the platform takes messages."""
         return [messages(turns) for turns in self.conversations]
 
@@ -308,9 +311,9 @@ def _with_text(files: Files) -> dict[str, str]:
     return present
 
 
-def messages(turns: Turns) -> list[dict[str, str]]:
+def messages(turns: Turns) -> list[Message]:
     """Turns as the platform takes messages."""
-    listed = list[dict[str, str]]()
+    listed = list[Message]()
     for turn in turns:
         for role, text in turn.items():
             message = {"role": role, "content": text}

@@ -148,14 +148,16 @@ async def _hold(operator: Person, person: Person, conversation: Any) -> Thread:
     """Stores a conversation, which is a list of messages. Returns its thread."""
     thread_id = await person.thread(graph_id="agent")
     await _say(operator, person, thread_id, conversation)
-    thread = await person.made("GET", f"/threads/{thread_id}")
+    route = f"/threads/{thread_id}"
+    thread = await person.made("GET", route)
     updated_at = str(thread["updated_at"])
     return Thread(thread_id, updated_at[:10])
 
 
 async def _files_in(operator: Person, memory: list[str]) -> dict[str, str]:
     """The files of a memory, by path."""
-    search = {"namespace_prefix": memory, "limit": DEFAULTS.max_files}
+    most = DEFAULTS.max_files
+    search = {"namespace_prefix": memory, "limit": most}
     results = await operator.made("POST", "/store/items/search", search)
     files = dict[str, str]()
     for item in results["items"]:
@@ -188,7 +190,8 @@ async def _ask(person: Person, question: str) -> dict[str, str]:
             if name not in _LOOKS:
                 continue
             arguments = json.dumps(call["args"], ensure_ascii=False)
-            searches.append(f"{name} {arguments}")
+            search = f"{name} {arguments}"
+            searches.append(search)
     last_message = thread_messages[-1]
     answer = message_text(last_message["content"])
     search_lines = "\n".join(searches)
@@ -225,8 +228,9 @@ async def _consolidate(server: DevServer, person: Person) -> None:
     """Consolidates a person's conversations. Raises `RuntimeError` if that failed."""
     thread_id = await person.thread()
     values = await person.turn(thread_id, "", "consolidation_agent", raise_error=False)
-    if "__error__" in values:
-        raise _failed(server, values["__error__"])
+    error = values.get("__error__")
+    if error is not None:
+        raise _failed(server, error)
 
 
 def _failed(server: DevServer, reason: object) -> RuntimeError:
@@ -346,8 +350,10 @@ def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
     for check in case.expect:
         dumped = check.model_dump(by_alias=True, exclude_defaults=True)
         expected.append(dumped)
-    t.log_reference_outputs({"expect": expected})
-    t.log_outputs({"files": outcome.files, "problems": problems})
+    reference = {"expect": expected}
+    outputs = {"files": outcome.files, "problems": problems}
+    t.log_reference_outputs(reference)
+    t.log_outputs(outputs)
     missed_share = len(problems) / len(case.expect)
     score = 1 - missed_share
     t.log_feedback(key=case.category, score=score)

@@ -91,7 +91,10 @@ def _summary(title: str, results: list[Result], last: Mapping[str, Result]) -> s
             earlier_results.append(earlier_result)
     passed = _passed(results)
     passed_earlier = _passed(earlier_results)
-    return _line(title, passed, passed_earlier, f"{calls:,}", f"{tokens_in:,}", f"{tokens_out:,}")
+    costs = list[str]()
+    for count in (calls, tokens_in, tokens_out):
+        costs.append(f"{count:,}")
+    return _line(title, passed, passed_earlier, *costs)
 
 
 def _changes(results: list[Result], last: Mapping[str, Result]) -> list[str]:
