@@ -22,6 +22,7 @@ from lasting_memory.agent.backends import StoreOverride
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
 from lasting_memory.agent.file_notes import FileNotes
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
+from lasting_memory.agent.omissions import OmissionNotes
 from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.agent.readable_messages import readable_messages
 from lasting_memory.agent.sent_messages import (
@@ -31,7 +32,6 @@ from lasting_memory.agent.sent_messages import (
     with_advice,
 )
 from lasting_memory.agent.tool_calls import allowed_tools, check_call
-from lasting_memory.agent.unshown import UnshownNotes
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.validation import RefusedWrite
@@ -115,7 +115,7 @@ class Bounds(ModelRetryMiddleware):
         self._is_checked = False
         self._shown_tools = ShownTools(deployment)
         self._file_notes = FileNotes(deployment, drafts)
-        self._unshown_notes = UnshownNotes(deployment)
+        self._omission_notes = OmissionNotes(deployment)
         # The time of a run's first call, by its id.
         self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
@@ -269,7 +269,7 @@ class Bounds(ModelRetryMiddleware):
             with showing(_messages_of(request.state)):
                 result = await handler(request)
             if not self._consolidating:
-                result = await self._unshown_notes.added(call["name"], call["args"], result)
+                result = await self._omission_notes.added(call["name"], call["args"], result)
             return await self._file_notes.added(call["name"], call["args"], result)
 
     @asynccontextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from lasting_memory.agent.shown_text import shown
+from lasting_memory.agent.shown_text import prompt_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
         prepared = text
         # Without room nothing of the file is shown, so nothing is prepared.
         if room > 0:
-            prepared = shown(text)
+            prepared = prompt_text(text)
         raw = _in_utf8(prepared)
         head = _from_utf8(raw[:room])
         head_bytes = len(head.encode())
@@ -80,7 +80,7 @@ def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str,
     texts = list[str]()
     sizes = list[int]()
     for _, text in files:
-        prepared = shown(text)
+        prepared = prompt_text(text)
         raw = _in_utf8(prepared)
         texts.append(prepared)
         sizes.append(len(raw))
@@ -157,7 +157,7 @@ def _joined(excerpts: Sequence[_Excerpt]) -> tuple[str, tuple[str, ...]]:
 
 def _section(excerpt: _Excerpt) -> str:
     """The title and the excerpt of a file, with a note of what is left out between its two ends."""
-    title = shown(excerpt.path)
+    title = prompt_text(excerpt.path)
     body = excerpt.head
     if excerpt.missing:
         note = f"[{excerpt.missing:,} bytes left out; read_file {excerpt.path} for the rest]"

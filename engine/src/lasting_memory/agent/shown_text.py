@@ -18,7 +18,7 @@ _BLOCK_NAME = re.compile(rf"[\W_]{{0,40}}(?:{_BLOCK_NAMES})", re.IGNORECASE)
 _NAME_CHARS = 60
 
 
-def shown(text: str) -> str:
+def prompt_text(text: str) -> str:
     """File text as a prompt block shows it: without HTML comments and surrounding space.
 
     A "<" that would open or close a block is escaped.
@@ -30,7 +30,7 @@ def shown(text: str) -> str:
 
 def in_one_line(text: str) -> str:
     """Text as a prompt block shows it, in one line with single spaces."""
-    words = shown(text).split()
+    words = prompt_text(text).split()
     return " ".join(words)
 
 

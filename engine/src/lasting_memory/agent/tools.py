@@ -12,8 +12,8 @@ from pydantic.v1 import ValidationError as ValidationErrorV1
 from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.memory_search import find_memories
 from lasting_memory.agent.offers import prepare_offer_tool
+from lasting_memory.agent.omissions import omission_note
 from lasting_memory.agent.unconfirmed import note_of_unconfirmed
-from lasting_memory.agent.unshown import unshown_note
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.facts import is_form
 from lasting_memory.memory.validation import RefusedWrite
@@ -90,7 +90,7 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         if not added:
             return f"Nothing was added: it stands in {path} already."
         size = len(after.encode())
-        note = await unshown_note(backend, d, path, size)
+        note = await omission_note(backend, d, path, size)
         return f"Added to {path}.{note}"
 
     append_memory.handle_tool_error = True

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from lasting_memory.agent.shown_text import shown
+from lasting_memory.agent.shown_text import prompt_text
 
 Category = Literal[
     "keep",
@@ -298,7 +298,7 @@ def _lines(files: Files, place: str) -> list[str]:
         is_within = place.endswith("/") and path.startswith(place)
         if path != place and not is_within:
             continue
-        for raw in shown(text).splitlines():
+        for raw in prompt_text(text).splitlines():
             line = raw.strip()
             if line and not line.startswith("#"):
                 lines.append(line)
