@@ -1,9 +1,13 @@
 """Wraps a chat model, so that its answers are complete and come in bounded time.
 
-An integration takes any stream that ends as a complete answer, tool calls included. Here an answer
-must end as its provider's protocol ends. Another one is retried, and then fails the run: its tool
-calls are never executed, and no message is stored. An answer without text and tool calls is an
-error that says why. A text that was cut is kept, and its metadata say so.
+An integration, langchain's package for a provider, takes any stream that ends as a complete answer,
+tool calls included. Here an answer must end as its provider's protocol ends. Another one is retried,
+and then fails the run: its tool calls are never executed, and no message is stored. An answer
+without text and tool calls is an error that says why. A text that was cut is kept, and its metadata
+say so.
+
+A wrapped model is a copy, in which functions of this module stand in place of the integration's
+`_astream` and `_agenerate`.
 """
 
 import asyncio
@@ -60,16 +64,18 @@ def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
 
 
 def _streams(model: BaseChatModel) -> bool:
-    kind = type(model)
-    has_stream = (
-        kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
-    )
-    return has_stream and model.disable_streaming is not True
+    """Whether a model's integration can stream, and it may."""
+    if model.disable_streaming is True:
+        return False
+    model_class = type(model)
+    if model_class._astream is not BaseChatModel._astream:  # noqa: SLF001
+        return True
+    return model_class._stream is not BaseChatModel._stream  # noqa: SLF001
 
 
 @contextmanager
 def _kept_on_error(answer: Answer) -> Iterator[None]:
-    """An error of the answer has what came of it: its tokens were used."""
+    """Gives an `AnswerError` that is raised what came of the answer: its tokens were used."""
     try:
         yield
     except AnswerError as error:
@@ -78,6 +84,7 @@ def _kept_on_error(answer: Answer) -> Iterator[None]:
 
 
 def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> None:
+    """Has a copy of a model stream each answer, and check it as it comes and ends."""
     streamed = copy._astream  # noqa: SLF001  # what an integration implements
 
     async def astream(
@@ -117,6 +124,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
 
 
 def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
+    """Has a copy of a model that cannot stream check each answer when it has come."""
     generate = copy._agenerate  # noqa: SLF001
 
     async def agenerate(
