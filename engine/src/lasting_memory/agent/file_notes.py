@@ -7,7 +7,7 @@ shows, and replaces, a file as it is. So a note beside its result names such lin
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from lasting_memory.agent.backends import RouteFiles, StoreOverride, build_backend
@@ -34,7 +34,7 @@ class FileNotes:
         self._backend = build_backend(d, drafts)
 
     async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
-        """The result of a tool's call, with notes on the file that the call named.
+        """The result of a tool's call, with a note on the file that the call named.
 
         The result as it is, if it is that of another tool or an error, the file has none of these
         lines or is in no folder of the store, or the store cannot say.
@@ -48,35 +48,36 @@ class FileNotes:
         if message is None:
             return result
         try:
-            notes = await self._notes(name, path)
+            note = await self._note(name, path)
         except Exception as error:  # a store raises what its driver raises, and the file is read
             logger.warning("What is to be said of %s is not known: %r", path, error, exc_info=True)
             return result
-        if not notes:
+        if not note:
             return result
-        content = "\n".join([*notes, str(message.content)])
+        content = f"{note}\n{message.content}"
         return message.model_copy(update={"content": content})
 
-    async def _notes(self, name: str, path: str) -> list[str]:
-        """The notes for a call of one of the two tools; none if the file has no such lines.
+    async def _note(self, name: str, path: str) -> str:
+        """The note for a call of one of the two tools; "" if the file has no such lines.
 
-        That of a write names only lines that are over.
+        For a write it names only lines that are over.
         """
         files, key = self._files_at(path)
         if name == _WRITE_TOOL:
             over = await files.aover(key)
-            return _not_empty([over.note()])
+            return over.note()
         file_notes = await files.anotes(key)
-        unconfirmed = note_of_unconfirmed(file_notes.unconfirmed)
-        return _not_empty([file_notes.over.note(), unconfirmed])
+        note_of_over = file_notes.over.note()
+        note_of_others = note_of_unconfirmed(file_notes.unconfirmed)
+        if note_of_over and note_of_others:
+            return f"{note_of_over}\n{note_of_others}"
+        return note_of_over or note_of_others
 
     def _files_at(self, path: str) -> tuple[RouteFiles, str]:
         """The folder of the store in which a file is, and the file's key there."""
-        route = next(route for route in self._routes if path.startswith(route))
+        matching = [route for route in self._routes if path.startswith(route)]
+        route = matching[0]
         files = cast("RouteFiles", self._backend.routes[route])
-        key = path.removeprefix(route.removesuffix("/"))
+        folder = route.removesuffix("/")
+        key = path.removeprefix(folder)
         return files, key
-
-
-def _not_empty(notes: Sequence[str]) -> list[str]:
-    return [note for note in notes if note]

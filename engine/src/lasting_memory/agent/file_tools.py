@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool
@@ -45,7 +45,14 @@ class ToolDescription:
     arguments: Mapping[str, str]
 
 
-_NONE = ToolDescription("", MappingProxyType({}))
+_NO_DESCRIPTION = ToolDescription("", MappingProxyType({}))
+
+
+class _Copied(NamedTuple):
+    """A tool, and the copy of it that a model is shown."""
+
+    original: BaseTool
+    copy: BaseTool
 
 
 class ShownTools:
@@ -60,8 +67,8 @@ class ShownTools:
     def __init__(self, d: Deployment) -> None:
         markdown = d.prompt(_DESCRIPTIONS)
         self._descriptions = _descriptions(markdown)
-        # Tools and their copies, by name: making one takes longer than a call of the store.
-        self._copies = dict[str, tuple[BaseTool, BaseTool]]()
+        # By the tool's name: making a copy takes longer than a call of the store.
+        self._copied = dict[str, _Copied]()
 
     def of(self, tools: Sequence[Any]) -> list[Any]:
         """The tools of a request as its model is shown them.
@@ -71,15 +78,15 @@ class ShownTools:
         return [self._shown(tool) for tool in tools]
 
     def _shown(self, tool: Any) -> Any:
+        """The copy of a tool that a model is shown. It is made anew if the tool has changed."""
         if not isinstance(tool, BaseTool):
             return tool
-        if tool.name in self._copies:
-            original, copy = self._copies[tool.name]
-            if _is_same(original, tool):
-                return copy
-        description = self._descriptions.get(tool.name, _NONE)
+        copied = self._copied.get(tool.name)
+        if copied is not None and _is_same(copied.original, tool):
+            return copied.copy
+        description = self._descriptions.get(tool.name, _NO_DESCRIPTION)
         copy = _described(tool, description)
-        self._copies[tool.name] = (tool, copy)
+        self._copied[tool.name] = _Copied(tool, copy)
         return copy
 
 
@@ -150,7 +157,8 @@ def _with_descriptions(
     An argument that has none keeps its own.
     """
     arguments = dict[str, Any]()
-    for name, argument in schema.get("properties", {}).items():
+    properties = schema.get("properties", {})
+    for name, argument in properties.items():
         arguments[name] = argument
         if name in descriptions:
             arguments[name] = {**argument, "description": descriptions[name]}

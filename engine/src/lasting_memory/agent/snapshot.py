@@ -56,11 +56,11 @@ class Snapshot:
     @property
     def chars(self) -> int:
         """Characters of all files."""
-        items = [*self.policies, *self.memory, *self.skills]
         chars = 0
-        for item in items:
-            content = item.value.get("content", "")
-            chars += len(str(content))
+        for files in (self.policies, self.memory, self.skills):
+            for item in files:
+                content = item.value.get("content", "")
+                chars += len(str(content))
         return chars
 
 
