@@ -409,6 +409,7 @@ def has_words(text: str) -> bool:
 
 
 def _is_visible(character: str) -> bool:
+    """Whether a person sees a character: it is no space, no control character and no blank."""
     if character in _BLANK:
         return False
     category = unicodedata.category(character)

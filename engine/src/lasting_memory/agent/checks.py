@@ -337,10 +337,12 @@ def _unwrapped(runnable: object) -> Graph | None:
 
 
 def _is_guarded(graph: Graph) -> bool:
+    """Whether a graph has policies in its prompt, by its mark."""
     return _GUARDED_MARK in graph.channels
 
 
 def _is_limited(graph: Graph) -> bool:
+    """Whether a graph has limits, by its mark."""
     return _LIMITED_MARK in graph.channels
 
 

@@ -46,6 +46,7 @@ def memory_lines(files: Mapping[str, str]) -> list[MemoryLine]:
 
 
 def _lines_in(key: str, content: str) -> list[MemoryLine]:
+    """The lines with facts, or the fields, of one file."""
     lines = list[MemoryLine]()
     if key.endswith(".json"):
         for name, value in _fields(content).items():

@@ -53,6 +53,7 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
 
 
 def _offline_model() -> BaseChatModel:
+    """The model that answers without a provider, for a first try on `langgraph dev`."""
     model: BaseChatModel = import_module(_OFFLINE_MODEL).OfflineModel()
     return model
 

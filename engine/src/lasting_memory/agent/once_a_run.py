@@ -25,6 +25,7 @@ def once_a_run(
     by_run = dict[str, Loaded]()
 
     async def load() -> Loaded:
+        """What `read` returned in this run. It reads where nothing is kept of the run."""
         caller = Caller.of_run(d)
         if caller.run_id in by_run:
             return by_run[caller.run_id]

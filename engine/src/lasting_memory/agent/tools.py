@@ -159,6 +159,7 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
     """`save_profile`, whose argument and description have the fields of the schema."""
 
     async def save_profile(profile: BaseModel) -> str:
+        # The fields that the model gave. The others stay as they are.
         fields = profile.model_dump(exclude_unset=True, exclude_none=True)
 
         def set_fields(before: str) -> str:
@@ -174,6 +175,7 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
     arguments = create_model("save_profile", profile=(schema, field))
 
     def refusal(error: ValidationError | ValidationErrorV1) -> str:
+        """What the model is told of fields that the schema does not take."""
         reasons = list[str]()
         for detail in error.errors():
             field_path = [str(part) for part in detail["loc"] if part != "profile"]
@@ -211,6 +213,7 @@ class _ProfileTool(StructuredTool):
     """`save_profile`. Small models often give the fields themselves, in place of one `profile`."""
 
     def _parse_input(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> Any:
+        """The arguments of a call, checked; fields without their `profile` get one around them."""
         are_fields = isinstance(tool_input, dict) and "profile" not in tool_input
         if tool_input and are_fields:
             tool_input = {"profile": tool_input}

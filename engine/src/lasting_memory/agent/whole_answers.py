@@ -93,6 +93,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         run_manager: Any = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
+        """The chunks of an answer. Raises `AnswerError` as soon as it is no whole one."""
         answer = Answer(endings)
         with _kept_on_error(answer):
             async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
@@ -113,6 +114,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
+        """The answer as a whole, made of its chunks."""
         result = await agenerate_from_stream(astream(messages, stop, run_manager, **kwargs))
         message = result.generations[0].message
         match message.content:
@@ -133,6 +135,7 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
+        """The answer as the model gives it. Raises `AnswerError` if it is no whole one."""
         try:
             generated = await generate(messages, stop, run_manager, **kwargs)
         except ValidationError as error:
@@ -158,6 +161,7 @@ def _keep_refusals(copy: BaseChatModel) -> None:
         return
 
     def converted(chunk: dict[str, Any], *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
+        """The chunk as the integration converts it, with the refusal that it has."""
         generation: ChatGenerationChunk | None = convert(chunk, *args, **kwargs)
         refusal = _refusal_in(chunk)
         if generation is not None and refusal:
