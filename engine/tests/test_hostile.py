@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from lasting_memory.agent.file_sections import sections
-from lasting_memory.agent.shown_text import shown
+from lasting_memory.agent.shown_text import prompt_text
 from lasting_memory.agent.tool_calls import check_call
 from lasting_memory.agent.tools import lacking
 from lasting_memory.http.import_document import Document
@@ -74,7 +74,7 @@ EMPTY_LINES = "\n" * MAX_FILE_BYTES
 
 SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
-    "accents in a block": lambda: shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
+    "accents in a block": lambda: prompt_text("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
     "accents in a conversation": lambda: documents(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
     "halfwidth accents": lambda: lexical.rank(
         "x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]

@@ -18,7 +18,7 @@ from langchain_core.tools import tool
 from lasting_memory import file_system, middleware, skills
 from lasting_memory.agent import snapshot
 from lasting_memory.agent.file_sections import shared_room
-from lasting_memory.agent.shown_text import shown as shown_text
+from lasting_memory.agent.shown_text import prompt_text
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.memory.validation import RefusedWrite, before_write, read_skill
 from lasting_memory.people.identity import Author, Context
@@ -211,7 +211,7 @@ async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(
     ("2 < 3 <b> List<Größe>", "2 < 3 <b> List<Größe>"),
 ])  # fmt: skip
 def test_comments_are_not_shown_and_tags_of_blocks_are_text(text: str, expected: str) -> None:
-    assert shown_text(text) == expected
+    assert prompt_text(text) == expected
 
 
 async def test_the_writer_subagent_is_shown_its_own_memory_and_the_main_agent_is_not(

@@ -1,7 +1,8 @@
 """One answer of a model: how its provider ends it, and the errors for what is no answer.
 
-A text that was cut is kept, and its metadata say so. An answer without text and tool calls is an
-error that says why.
+A provider gives the reason why its answer ended, such as `max_tokens`, in the answer's metadata.
+What the reason means is the ending. A text that was cut is kept, and its metadata say so. An answer
+without text and tool calls is an error that says why.
 """
 
 import json
@@ -9,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NoReturn
 
 import orjson
 from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
@@ -60,7 +61,10 @@ _FILTERS = {
 }  # fmt: skip
 _REFUSALS = {"refusal"}
 _PAUSES = {"pause_turn"}
-_KINDS = {
+# How an answer ended. "malformed": its provider could not read what its own model had said. "other":
+# for a reason that is not known here, and that no whole answer has.
+Ending = Literal["whole", "malformed", "limit", "filter", "refusal", "pause", "other"]
+_ENDING_BY_REASON: Mapping[str, Ending] = {
     **dict.fromkeys(_MALFORMED, "malformed"),
     **dict.fromkeys(_LIMITS, "limit"),
     **dict.fromkeys(_FILTERS, "filter"),
@@ -69,14 +73,14 @@ _KINDS = {
 }
 # In the `response_metadata` of a text that is not whole: a sentence that says why, for people.
 CUT = "cut"
-_CUT_BY = {
+_CUT_BY: Mapping[Ending, str] = {
     "limit": "This was cut at the model's limit of tokens ({}).",
     "filter": "This was cut by the filter of the model's provider ({}).",
     "refusal": "The model refused to answer, or to go on ({}).",
     "pause": "The model paused before it had finished ({}); ask it to go on.",
     "other": "The model's provider ended this early ({}).",
 }
-_SILENT_BY = {
+_SILENT_BY: Mapping[Ending, str] = {
     "limit": "The model reached its limit of tokens before it said anything ({}); ask for less at once.",
     "filter": "The model's provider filtered this answer ({}); say it in other words, or begin a new conversation.",
     "refusal": "The model refused to answer ({}); say it in other words, or begin a new conversation.",
@@ -85,7 +89,7 @@ _SILENT_BY = {
 }
 SILENT = "The model ended its answer without a word; try again, or ask for what is missing."
 # Blocks of an answer that a person can see or hear, though they are no text.
-_SHOWN = {"image", "image_url", "image_generation_call", "audio", "video", "file"}
+_MEDIA = {"image", "image_url", "image_generation_call", "audio", "video", "file"}
 # Invisible, though Unicode calls them letters, marks or symbols: fillers, selectors of variants,
 # Braille's blank.
 _BLANK = "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0e\ufe0f"
@@ -154,9 +158,9 @@ class SilentModelError(ModelTimeoutError, AnswerError):
 NO_ANSWER = (CutAnswerError, BadAnswerError, FilteredAnswerError, EmptyAnswerError)
 
 
-def endings_of(kind: type[BaseChatModel]) -> Endings:
+def endings_of(model_class: type[BaseChatModel]) -> Endings:
     """How the answers of this class of models end, by its package or that of a class above it."""
-    for base in kind.__mro__:
+    for base in model_class.__mro__:
         package = base.__module__.partition(".")[0]
         if package in ENDINGS:
             return ENDINGS[package]
@@ -170,13 +174,14 @@ class Answer:
         self.has_begun = False
         self._endings = endings
         self._reason = ""
-        self._detail = ""  # of the reason, where its provider says more
-        self._is_blocked = False  # the question, before there was an answer
+        self._reason_detail = ""  # where its provider says more
+        self._question_is_blocked = False  # before there was an answer
         self._is_refused = False
-        self._texts: list[str] = []
-        self._shows_something = False  # beside the text
-        self._is_noted = False  # that it was cut
-        self._calls: dict[object, str] = {}  # the arguments, as JSON
+        self._texts = list[str]()
+        self._has_media = False
+        self._cut_is_noted = False
+        # The arguments of each tool call, as JSON, which may come in pieces.
+        self._calls = dict[object, str]()
         self._chars = 0
         self._usage: UsageMetadata | None = None
 
@@ -184,7 +189,8 @@ class Answer:
         """Takes in a chunk, or a whole answer that was not streamed. It may change the message.
 
         A refusal becomes text. Where the ending says that the answer was cut, the metadata say so,
-        too (`CUT`). Raises `BadAnswerError` if the answer is too long.
+        too (`CUT`). `info` is what the integration says of the chunk beside the message. Raises
+        `BadAnswerError` if the answer is too long.
         """
         self.has_begun = True
         if _refusal_to_text(message):
@@ -198,45 +204,66 @@ class Answer:
         if isinstance(message, AIMessage):
             self._usage = add_usage(self._usage, message.usage_metadata)
         self._texts.append(str(message.text))
-        self._shows_something = self._shows_something or _shows_something(message)
+        if _has_media(message):
+            self._has_media = True
         metadata = {**(info or {}), **message.response_metadata}
         self._add_ending(metadata, has_content=bool(message.content))
         # Once, because langchain joins the metadata's texts of all chunks.
-        if self._reason and not self._is_noted:
+        if self._reason and not self._cut_is_noted:
             self._note_cut(message)
 
     def check_end(self, *, needs_reason: bool = True) -> None:
-        """Raises one of the errors above unless the answer is whole, and says or calls something."""
-        kind = self._kind()
-        if needs_reason and self._endings.known and not self._reason:
+        """Raises `AnswerError` unless the answer is whole, and says or calls something.
+
+        `needs_reason` says that an answer without a reason is not whole. One that was cut passes,
+        if it has a text, and no tool calls, which may be half.
+        """
+        lacks_reason = self._endings.known and not self._reason
+        if needs_reason and lacks_reason:
             keys = " or ".join(self._endings.keys)
             raise CutAnswerError(f"The model's answer broke off: it ended without {keys}.")
-        if kind == "malformed":
+        ending = self._ending()
+        if ending == "malformed":
             raise CutAnswerError(
                 f"The model's answer broke off: its provider cannot read it ({self._shown_reason()})."
             )
         if self._calls:
             self._check_calls()
-        elif kind != "whole" and not self._says_something():
-            error = FilteredAnswerError if kind in {"filter", "refusal"} else EmptyAnswerError
-            raise error(_SILENT_BY[kind].format(self._shown_reason()))
+        elif ending != "whole" and not self._says_something():
+            self._raise_silent(ending)
+
+    def _raise_silent(self, ending: Ending) -> NoReturn:
+        """Raises the error for an answer that ended so before it said anything."""
+        reason = self._shown_reason()
+        sentence = _SILENT_BY[ending].format(reason)
+        if ending in {"filter", "refusal"}:
+            raise FilteredAnswerError(sentence)
+        raise EmptyAnswerError(sentence)
 
     def thrown_away(self) -> AIMessage | None:
         """What came of an answer that cannot be used, for counting; None: nothing."""
         if not self.has_begun:
             return None
-        text = "".join([*self._texts, *self._calls.values()])
+        parts = [*self._texts, *self._calls.values()]
+        text = "".join(parts)
         return AIMessage(text, usage_metadata=self._usage)
 
     def _says_something(self) -> bool:
-        return self._shows_something or has_words("".join(self._texts))
+        """Whether the answer has something that a person can see or hear."""
+        if self._has_media:
+            return True
+        text = "".join(self._texts)
+        return has_words(text)
 
     def _add_calls(self, message: BaseMessage) -> None:
+        """Takes in the tool calls of a chunk, or of a whole answer."""
         if isinstance(message, AIMessageChunk):
             for chunk in message.tool_call_chunks:
                 index = chunk["index"]
+                # Pieces of one call have its index. A call without one is whole.
                 key = self._new_key() if index is None else (index,)
-                self._add_arguments(key, chunk["args"] or "")
+                arguments = chunk["args"] or ""
+                self._add_arguments(key, arguments)
         elif isinstance(message, AIMessage):
             for call in message.tool_calls:
                 arguments = json.dumps(call["args"], default=str)
@@ -250,21 +277,24 @@ class Answer:
         return len(self._calls)
 
     def _add_arguments(self, key: object, text: str) -> None:
+        """Adds a piece of the arguments of the call with this key."""
         before = self._calls.get(key, "")
         self._calls[key] = before + text
         self._chars += len(text)
 
     def _add_ending(self, metadata: Mapping[str, Any], *, has_content: bool) -> None:
+        """Notes why the answer ended, where a chunk's metadata say so."""
         reason = self._reason_in(metadata)
         if reason:
             self._reason = reason
             # Of OpenAI's Responses.
-            self._detail = _text_of(metadata.get("incomplete_details"), "reason")
+            self._reason_detail = _text_of(metadata.get("incomplete_details"), "reason")
         elif has_content:
-            self._reason = ""  # more after the end
+            # The answer goes on, so it had not ended.
+            self._reason = ""
         block_reason = _text_of(metadata.get("prompt_feedback"), "block_reason")  # of Gemini
         if block_reason:
-            self._is_blocked = True
+            self._question_is_blocked = True
             self._reason = block_reason
 
     def _reason_in(self, metadata: Mapping[str, Any]) -> str:
@@ -276,10 +306,13 @@ class Answer:
         return ""
 
     def _note_cut(self, message: BaseMessage) -> None:
-        cut = _CUT_BY.get(self._kind())
-        if cut and not self._will_fail():
-            self._is_noted = True
-            message.response_metadata[CUT] = cut.format(self._shown_reason())
+        """Puts into a message's metadata that the answer was cut, if it was and is kept."""
+        ending = self._ending()
+        if ending not in _CUT_BY or self._will_fail():
+            return
+        self._cut_is_noted = True
+        reason = self._shown_reason()
+        message.response_metadata[CUT] = _CUT_BY[ending].format(reason)
 
     def _will_fail(self) -> bool:
         """Whether `check_end` raises for the ending that is known now.
@@ -292,21 +325,24 @@ class Answer:
         return not self._says_something()
 
     def _has_unknown_reason(self) -> bool:
-        """Whether the answer ended for a reason that is none of a whole one, as far as they are known."""
+        """Whether the answer ended for a reason that whole answers do not have.
+
+        False without a reason, and where those of whole answers are not known.
+        """
         if not self._endings.known or not self._reason:
             return False
         return self._reason not in self._endings.whole
 
-    def _kind(self) -> str:
-        """How it ended: whole, malformed, or as in `_CUT_BY`."""
-        reason = self._detail or self._reason
-        kind = _KINDS.get(reason.casefold(), "")
-        if kind in {"malformed", "limit"}:
-            return kind
-        if self._is_blocked:
+    def _ending(self) -> Ending:
+        """How the answer ended, as far as it is known now."""
+        reason = self._reason_detail or self._reason
+        ending = _ENDING_BY_REASON.get(reason.casefold())
+        if ending in {"malformed", "limit"}:
+            return ending
+        if self._question_is_blocked:
             return "filter"
-        if kind:
-            return kind
+        if ending is not None:
+            return ending
         if self._is_refused:
             return "refusal"
         if self._has_unknown_reason():
@@ -318,23 +354,26 @@ class Answer:
         if self._is_refused:
             return "refusal"
         reason = _words_of(self._reason)
-        detail = _words_of(self._detail)
+        detail = _words_of(self._reason_detail)
         if reason and detail:
             return f"{reason}: {detail}"
         return reason or detail
 
     def _check_calls(self) -> None:
+        """Raises `BadAnswerError` if the arguments of a tool call may be half, or are no object."""
         if self._has_unknown_reason():
+            advice = _SHORTER if self._ending() == "limit" else ""
             raise BadAnswerError(
                 f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half.",
-                _SHORTER if self._kind() == "limit" else "",
+                advice,
             )
+        arguments = list[Any]()
         try:
             # langchain would complete a half. A thread with NaN, long integers or deep nesting can
             # never be read again.
-            arguments = [
-                from_json(text or "{}", allow_inf_nan=False) for text in self._calls.values()
-            ]
+            for text in self._calls.values():
+                parsed = from_json(text or "{}", allow_inf_nan=False)
+                arguments.append(parsed)
             orjson.dumps(arguments)
         except (ValueError, TypeError):
             raise BadAnswerError(
@@ -358,54 +397,62 @@ def _words_of(reason: str) -> str:
 
 def says_something(message: BaseMessage) -> bool:
     """Whether a message has text, or something else that a person can see or hear."""
-    return _shows_something(message) or has_words(str(message.text))
+    if _has_media(message):
+        return True
+    return has_words(str(message.text))
 
 
 def has_words(text: str) -> bool:
     """Whether a person can see something in a model's whole text, beside its thoughts."""
-    return any(_is_visible(character) for character in without_thoughts(text))
+    shown = without_thoughts(text)
+    return any(map(_is_visible, shown))
 
 
 def _is_visible(character: str) -> bool:
+    """Whether a person sees a character: it is no space, no control character and no blank."""
     if character in _BLANK:
         return False
     category = unicodedata.category(character)
+    # Separators and spaces (Z), and control characters (C).
     return category[0] not in "ZC"
 
 
-def _shows_something(message: BaseMessage) -> bool:
+def _has_media(message: BaseMessage) -> bool:
     """Whether a message has something other than text that a person can see or hear."""
     if "audio" in message.additional_kwargs:
         return True
     blocks = [block for block in message.content if isinstance(block, dict)]
-    return any(block.get("type") in _SHOWN for block in blocks)
+    return any(block.get("type") in _MEDIA for block in blocks)
 
 
 def check_said(message: BaseMessage) -> None:
     """Raises `EmptyAnswerError` for a whole answer without text and without calls."""
-    if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
-        return
+    if isinstance(message, AIMessage):
+        calls = message.tool_calls or message.invalid_tool_calls
+        if calls:
+            return
     if not says_something(message):
         raise EmptyAnswerError(SILENT)
 
 
 def _text_of(mapping: object, key: str) -> str:
-    """A text in a mapping of a provider, also where its client made an enumeration of it."""
+    """The text of a key in a mapping of a provider; "" if there is none."""
     if not isinstance(mapping, Mapping):
         return ""
     value = mapping.get(key)
+    # Some clients make an enumeration of the text.
     text = getattr(value, "value", value)
     return str(text or "")
 
 
 def _refusal_to_text(message: BaseMessage) -> bool:
     """Makes text of a refusal, wherever the integration has put it. Returns whether there was one."""
-    beside = message.additional_kwargs.get("refusal")
+    beside_content = message.additional_kwargs.get("refusal")
     if isinstance(message.content, str):
-        if beside:
-            message.content += str(beside)
-        return bool(beside)
-    blocks: list[Any] = []
+        if beside_content:
+            message.content += str(beside_content)
+        return bool(beside_content)
+    blocks = list[Any]()
     is_refused = False
     for block in message.content:
         refusal = _refusal_of(block)
@@ -414,19 +461,20 @@ def _refusal_to_text(message: BaseMessage) -> bool:
             blocks.append({"type": "text", "text": refusal})
         else:
             blocks.append(block)
-    if beside and not is_refused:
+    if beside_content and not is_refused:
         is_refused = True
-        blocks.append({"type": "text", "text": str(beside)})
+        blocks.append({"type": "text", "text": str(beside_content)})
     message.content = blocks
     return is_refused
 
 
 def _refusal_of(block: object) -> str:
+    """The text of a block with a refusal; "" for another block."""
     if not isinstance(block, Mapping):
         return ""
-    kind = block.get("type")
-    if kind == "non_standard":  # langchain's own form
+    block_type = block.get("type")
+    if block_type == "non_standard":  # langchain's own form
         return _refusal_of(block.get("value"))
-    if kind == "refusal":
+    if block_type == "refusal":
         return _text_of(block, "refusal")
     return ""

@@ -1,4 +1,9 @@
-"""What bounds the calls of models and tools in every agent: time, tokens, retries, refusals."""
+"""What bounds the calls of models and tools in every agent: time, tokens, retries, refusals.
+
+The answer to a request comes through layers, each a method of `Bounds`, from the outermost to the
+innermost: a refusal of the provider gets a sentence for people; refused media are left out; a call
+that cannot be used is asked for once more, with advice; an answer that broke off is retried.
+"""
 
 import asyncio
 import logging
@@ -22,6 +27,7 @@ from lasting_memory.agent.backends import StoreOverride
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
 from lasting_memory.agent.file_notes import FileNotes
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
+from lasting_memory.agent.omissions import OmissionNotes
 from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.agent.readable_messages import readable_messages
 from lasting_memory.agent.sent_messages import (
@@ -31,7 +37,6 @@ from lasting_memory.agent.sent_messages import (
     with_advice,
 )
 from lasting_memory.agent.tool_calls import allowed_tools, check_call
-from lasting_memory.agent.unshown import UnshownNotes
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.validation import RefusedWrite
@@ -111,40 +116,40 @@ class Bounds(ModelRetryMiddleware):
         self._seconds = seconds
         self._consolidating = drafts is not None
         self._around = tuple(around)
-        self._wrapped: tuple[BaseChatModel, BaseChatModel] | None = None  # a model, and its copy
-        self._is_checked = False
+        self._model_and_copy: tuple[BaseChatModel, BaseChatModel] | None = None
+        self._files_are_checked = False
         self._shown_tools = ShownTools(deployment)
         self._file_notes = FileNotes(deployment, drafts)
-        self._unshown_notes = UnshownNotes(deployment)
-        # The time of a run's first call, by its id.
-        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
+        self._omission_notes = OmissionNotes(deployment)
+        # The time of a run's first call, in the seconds of `monotonic`, by the run's id.
+        self._first_call_at = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Handler
     ) -> ModelResponse[Any]:
-        call: Handler = partial(self._bounded_answer, handler)
+        """The answer to a request, through the middleware that is called by bounds."""
+        call: Handler = partial(self._answer, handler)
         for part in reversed(self._around):
             call = partial(part.awrap_model_call, handler=call)
         return cast("ModelResponse[Any]", await call(request))
 
-    async def _bounded_answer(
-        self, handler: Handler, request: ModelRequest[Any]
-    ) -> ModelResponse[Any]:
-        if not self._is_checked:
+    async def _answer(self, handler: Handler, request: ModelRequest[Any]) -> ModelResponse[Any]:
+        """The answer to a request, with all bounds. Raises what the class says."""
+        if not self._files_are_checked:
             checks.check_files(request.tools)
-            self._is_checked = True
+            self._files_are_checked = True
         d = self._deployment
         store = get_store()
         caller = Caller.of_run(d, request.runtime)
         refusal = await budget_refusal(store, caller.actor, d)
         if refusal is not None:
             sentence, _ = refusal
-            return self._without_budget(sentence)
-        async with self._in_time():
-            bounded = self._bounded(request)
-            response = await self._explained(bounded, handler)
-            answer = [with_known_arguments(part, request.tools) for part in response.result]
-            response = replace(response, result=answer)
+            return self._budget_answer(sentence)
+        async with self._within_time():
+            sent_request = self._request_to_send(request)
+            response = await self._explain_refusals(sent_request, handler)
+        messages = [with_known_arguments(message, request.tools) for message in response.result]
+        response = replace(response, result=messages)
         if d.settings.daily_tokens:
             await count_tokens(store, caller, response.result, request.messages)
         if not self._consolidating:
@@ -152,82 +157,99 @@ class Bounds(ModelRetryMiddleware):
             check_said(last)
         return response
 
-    def _bounded(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    def _request_to_send(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """A request for whole answers, with the messages and the tools that its model is shown."""
         tools = allowed_tools(request.tools)
         return request.override(
-            model=self._whole_answers(request.model),
-            messages=self._sent_messages(request),
+            model=self._model_to_call(request.model),
+            messages=self._messages_to_send(request),
             tools=self._shown_tools.of(tools),
         )
 
-    def _sent_messages(self, request: ModelRequest[Any]) -> list[AnyMessage]:
+    def _messages_to_send(self, request: ModelRequest[Any]) -> list[AnyMessage]:
         """The messages of a request that its model can read."""
         thread = request.state.get("messages") or []
         sent = sent_messages(request.messages, thread)
         return readable_messages(sent, type(request.model))
 
-    def _without_budget(self, refusal: str) -> ModelResponse[Any]:
-        """The refusal as an answer. Raises `TokenBudgetError` in a consolidation."""
+    def _budget_answer(self, refusal: str) -> ModelResponse[Any]:
+        """The refusal of the budget as an answer. Raises `TokenBudgetError` in a consolidation."""
         if self._consolidating:
             raise TokenBudgetError(refusal)
         return ModelResponse([AIMessage(refusal)])
 
-    async def _explained(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        """The answer to a request. What a provider refuses is an error with a sentence for people."""
+    async def _explain_refusals(
+        self, request: ModelRequest[Any], handler: Handler
+    ) -> ModelResponse[Any]:
+        """The answer to a request. Raises `ProviderError` for what its provider refuses."""
         try:
-            return await self._answered(request, handler)
+            return await self._answer_without_refused_media(request, handler)
         except Exception as error:
             explained = provider_error(error)
             if explained is None:
                 raise
             raise explained from error
 
-    async def _answered(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+    async def _answer_without_refused_media(
+        self, request: ModelRequest[Any], handler: Handler
+    ) -> ModelResponse[Any]:
         """The answer to a request, or to the same one without media that the provider refuses.
 
         In the second case a note to the person comes before the answer.
         """
         try:
-            return await self._retried(request, handler)
+            return await self._answer_with_advice(request, handler)
         except Exception as error:
             if not is_refused_request(error):
                 raise
-            refusal = error
+            first_refusal = error
         for messages, note in requests_without_media(request.messages):
+            smaller_request = request.override(messages=messages)
             try:
-                response = await self._retried(request.override(messages=messages), handler)
+                response = await self._answer_with_advice(smaller_request, handler)
             except Exception as error:
                 if not is_refused_request(error):
                     raise
                 continue
             logger.warning(
                 "A model's provider refused media in a conversation, which are left out from now on: %r",
-                refusal,
+                first_refusal,
             )
             return replace(response, result=[note, *response.result])
-        raise refusal
+        raise first_refusal
 
-    async def _retried(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        """The answer to a request. After a tool call that cannot be used the model is told why."""
+    async def _answer_with_advice(
+        self, request: ModelRequest[Any], handler: Handler
+    ) -> ModelResponse[Any]:
+        """The answer to a request. After a tool call that cannot be used the model is told why.
+
+        Then it answers once more. Raises `BadAnswerError` if it cannot be told what to do, or if
+        the second answer is no better.
+        """
         try:
-            return await self._attempted(request, handler)
+            return await self._answer_with_retries(request, handler)
         except BadAnswerError as error:
             if not error.advice:
                 raise
             logger.warning("%s It is asked for once more.", error)
             messages = with_advice(request.messages, error.advice)
-        return await self._attempted(request.override(messages=messages), handler)
+        request_with_advice = request.override(messages=messages)
+        return await self._answer_with_retries(request_with_advice, handler)
 
-    async def _attempted(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        async def counted(attempt: ModelRequest[Any]) -> Any:
+    async def _answer_with_retries(
+        self, request: ModelRequest[Any], handler: Handler
+    ) -> ModelResponse[Any]:
+        """The answer to a request. One that broke off is retried, as langchain's middleware does."""
+
+        async def call_and_count(attempt: ModelRequest[Any]) -> Any:
             try:
                 return await handler(attempt)
             except AnswerError as error:
                 await self._count_thrown_away(attempt, error)
                 raise
 
-        return cast("ModelResponse[Any]", await super().awrap_model_call(request, counted))
+        response = await super().awrap_model_call(request, call_and_count)
+        return cast("ModelResponse[Any]", response)
 
     async def _count_thrown_away(self, request: ModelRequest[Any], error: AnswerError) -> None:
         """Adds the tokens of an answer that cannot be used: its provider has counted them, too."""
@@ -238,42 +260,48 @@ class Bounds(ModelRetryMiddleware):
         caller = Caller.of_run(self._deployment, request.runtime)
         await count_tokens(get_store(), caller, [thrown_away], request.messages)
 
-    def _whole_answers(self, model: BaseChatModel) -> BaseChatModel:
-        """The model with whole answers, and with the scope of memory in the traces of its calls.
+    def _model_to_call(self, model: BaseChatModel) -> BaseChatModel:
+        """A copy of a model with whole answers, and with the scope of memory in its calls' traces.
 
-        It does not matter who gave it: the deployment, a fork, a subagent, or another middleware
-        for this call. The copy is kept, because each copy makes clients of its own.
+        It does not matter who gave the model: the deployment, a fork, a subagent, or another
+        middleware for this call. The last copy is kept, because each makes clients of its own.
         """
-        if self._wrapped is not None:
-            original, copy = self._wrapped
+        if self._model_and_copy is not None:
+            original, copy = self._model_and_copy
             if original is model:
                 return copy
         whole = whole_answers(model, self._deployment.limits)
         metadata = dict(whole.metadata or {})
         metadata["memory_scope"] = self._deployment.settings.memory_scope
         traced = whole.model_copy(update={"metadata": metadata})
-        self._wrapped = (model, traced)
+        self._model_and_copy = (model, traced)
         return traced
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
+        """The result of a tool's call, with notes on the file that it names.
+
+        A call that must not be made is a result with an error, which the model sees.
+        """
         call = request.tool_call
+        name = call["name"]
+        args = call["args"]
         try:
-            check_call(call["name"], call["args"])
+            check_call(name, args)
         except RefusedWrite as error:
             return ToolMessage(
-                f"Error: {error}", tool_call_id=call["id"], name=call["name"], status="error"
+                f"Error: {error}", tool_call_id=call["id"], name=name, status="error"
             )
-        if "subagent_type" in call["args"]:
-            checks.check_subagent(request.tool, call["args"]["subagent_type"])
-        async with self._in_time():
+        if "subagent_type" in args:
+            checks.check_subagent(request.tool, args["subagent_type"])
+        async with self._within_time():
             with noting_shown_messages(_messages_of(request.state)):
                 result = await handler(request)
             if not self._consolidating:
-                result = await self._unshown_notes.added(call["name"], call["args"], result)
-            return await self._file_notes.added(call["name"], call["args"], result)
+                result = await self._omission_notes.added(name, args, result)
+            return await self._file_notes.added(name, args, result)
 
     @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
+    async def _within_time(self) -> AsyncIterator[None]:
         """Raises `RunTooLongError` when the seconds of the run are over."""
         try:
             async with asyncio.timeout(self._seconds_left()) as timeout:
@@ -290,7 +318,7 @@ class Bounds(ModelRetryMiddleware):
         run_id = identity.current_run_id()
         if not run_id or not self._seconds:
             return None
-        end = self._began(run_id) + self._seconds
+        end = self._first_call_at(run_id) + self._seconds
         return end - monotonic()
 
 

@@ -1,4 +1,9 @@
-"""A person's tokens of a day (`DAILY_TOKENS`): how many are used, and whether there are more."""
+"""A person's tokens of a day (`DAILY_TOKENS`): how many are used, and whether there are more.
+
+Each run has an item of its own in the store, with the key `<day>/<run>-<process>` and its tokens:
+no two processes write one item. The sum of a day's items is what the person used. A day is one of
+UTC.
+"""
 
 import logging
 from collections import Counter
@@ -35,8 +40,7 @@ async def budget_refusal(
 ) -> tuple[str, int] | None:
     """Why this person may make no further model call today, and the seconds until the next budget.
 
-    None if they may. Each run has an item of its own, `<day>/<run>-<process>`: their sum is what a
-    person used. Items of earlier days are deleted.
+    None if they may, and where tokens are not limited. Items of earlier days are deleted.
     """
     budget = deployment.settings.daily_tokens
     if not budget:
@@ -58,13 +62,15 @@ async def budget_refusal(
 
 
 async def _used_tokens(store: BaseStore, actor: Actor, today: str) -> int:
-    """A person's tokens of a day. Deletes what is left of earlier ones."""
-    items = await all_items(store, namespaces.usage(actor))
+    """A person's tokens of today, a day such as 2026-11-28. Deletes the items of earlier days."""
+    namespace = namespaces.usage(actor)
     deletions = list[PutOp]()
     used = 0
-    for item in items:
-        if item.key < today:
-            deletions.append(PutOp(item.namespace, item.key, None))
+    for item in await all_items(store, namespace):
+        is_of_earlier_day = item.key < today
+        if is_of_earlier_day:
+            deletion = PutOp(item.namespace, item.key, None)
+            deletions.append(deletion)
         else:
             used += _tokens_in(item)
     if deletions:
@@ -73,13 +79,17 @@ async def _used_tokens(store: BaseStore, actor: Actor, today: str) -> int:
 
 
 def _tokens_in(item: Item) -> int:
+    """The tokens of one run; 0 of an item that has no number of them."""
     tokens = item.value.get("tokens")
     return tokens if isinstance(tokens, int) else 0
 
 
 @lru_cache(maxsize=_RUNS_KNOWN)
-def _tokens_of(key: str) -> Counter[str]:
-    """The value of the item with this key, which only this process writes."""
+def _value_of(key: str) -> Counter[str]:
+    """The value of the item with this key, as this process, which alone writes it, wrote it last.
+
+    A new one is empty. The caller changes it in place.
+    """
     return Counter()
 
 
@@ -91,6 +101,7 @@ def _estimated(messages: Sequence[BaseMessage]) -> int:
 
 @cache
 def _warn_of_estimates() -> None:
+    """Warns in the first of its calls only."""
     logger.warning(
         "The model's provider says no tokens of its answers: DAILY_TOKENS counts an estimate."
     )
@@ -113,7 +124,7 @@ async def count_tokens(
         tokens += usage.get("total_tokens", 0)
     if not tokens:
         tokens = _estimated([*sent, *answer])
-    value = _tokens_of(key)
+    value = _value_of(key)
     value["tokens"] += tokens
     namespace = namespaces.usage(caller.actor)
     await store.aput(namespace, key, dict(value), index=False)

@@ -3,6 +3,11 @@
 deepagents builds the agent, and each part of this library sees itself alone. So these checks look
 at the finished graph: when the server starts (`check_graph`), and where a run first needs a part
 that is missing.
+
+The parts are policies and memory in the prompt, limits, and files in the folders of the
+deployment's routes. A graph with policies is guarded, one with limits is limited; each has a channel
+of its state as the mark by which it is known. A finished graph has no list of its tools, middleware
+and subagents: they are read from its nodes, and from the variables around its tools' functions.
 """
 
 import inspect
@@ -26,13 +31,15 @@ from lasting_memory.settings import SettingsError
 
 Graph = Pregel[Any, Any, Any, Any]
 # The channels that every graph with policies, and with limits, has. They never hold a value.
-_MARK = "_policies_shown"
-_LIMITS_MARK = "_limits_held"
+_GUARDED_MARK = "_policies_shown"
+_LIMITED_MARK = "_limits_held"
 # deepagents' tools that write files.
 _WRITERS = {"write_file", "edit_file", "delete"}
 # Where the tools of this library are defined.
 _LIBRARY = "lasting_memory."
 
+# What errors call the graph itself.
+_OUTERMOST = "The agent"
 _NO_MIDDLEWARE = (
     "The agent has memory and neither policies nor limits, and a client's state reaches the prompt; "
     "build it with middleware(d, ...)."
@@ -68,7 +75,7 @@ class ShownFiles(list[str]):
 
 
 class _Agent(NamedTuple):
-    """An agent of a graph, what messages call it, and how it is built safely."""
+    """An agent of a graph, what errors call it, and what they say of how it is built safely."""
 
     graph: Graph
     who: str
@@ -85,7 +92,7 @@ def offered_tools(graph: Graph) -> list[BaseTool]:
     by_name = dict[str, BaseTool]()
     for tool in tools:
         by_name.setdefault(tool.name, tool)
-    files = _files(tools)
+    files = _file_middleware(tools)
     if files is not None and not supports_execution(files.backend):
         by_name.pop("execute", None)
     return list(by_name.values())
@@ -109,14 +116,17 @@ def check_graph(graph: Graph) -> None:
 
 def _agents(graph: Graph) -> Iterator[_Agent]:
     """The agents of a graph, at all levels, with the outermost first."""
-    waiting = deque([_Agent(graph, "The agent", "build it with middleware(d, ...)")])
-    known = set[int]()
+    outermost = _Agent(graph, _OUTERMOST, "build it with middleware(d, ...)")
+    waiting = deque([outermost])
+    seen_ids = set[int]()
     while waiting:
         agent = waiting.popleft()
-        if id(agent.graph) in known:
+        graph_id = id(agent.graph)
+        if graph_id in seen_ids:
             continue
-        known.add(id(agent.graph))
-        if "model" in agent.graph.nodes or _tools(agent.graph):
+        seen_ids.add(graph_id)
+        calls_model = "model" in agent.graph.nodes
+        if calls_model or _tools(agent.graph):
             yield agent
         waiting.extend(_subagents_of(agent.graph))
         waiting.extend(_nodes_with_graphs(agent.graph))
@@ -132,10 +142,12 @@ def _subagents_of(graph: Graph) -> Iterator[_Agent]:
 
 
 def _subagent(graph: Graph, name: object) -> _Agent:
+    """A graph as the agent that errors call a subagent of this name."""
     return _Agent(graph, f"The subagent {name!r}", "give it by subagents(d, ...)")
 
 
 def _nodes_with_graphs(graph: Graph) -> Iterator[_Agent]:
+    """The graphs that are nodes of a graph, as agents."""
     for name, node in graph.nodes.items():
         for inner in node.subgraphs:
             if isinstance(inner, Pregel):
@@ -151,7 +163,7 @@ def approved_calls(graph: Graph) -> set[str]:
     """Names of the tools whose calls wait for an approval somewhere in a graph."""
     names = set[str]()
     for agent in _agents(graph):
-        names |= _interrupted(agent.graph)
+        names |= _approved_tools(agent.graph)
     return names
 
 
@@ -160,9 +172,11 @@ def _has_a_part(graph: Graph) -> bool:
     if _is_guarded(graph) or _is_limited(graph):
         return True
     tools = _tools(graph)
-    if _has_routes(tools) or any(_is_of_library(tool) for tool in tools):
+    if _has_routes(tools):
         return True
-    return any(_shows_files(middleware) for middleware in _hooks(graph))
+    if any(map(_is_of_library, tools)):
+        return True
+    return any(map(_shows_files, _hooks(graph)))
 
 
 def _shows_files(middleware: object) -> bool:
@@ -172,10 +186,9 @@ def _shows_files(middleware: object) -> bool:
 
 def _check_middleware(agent: _Agent) -> None:
     """Raises `SettingsError` for an agent without policies, or without limits."""
-    is_guarded = _is_guarded(agent.graph)
-    if not is_guarded and agent.who == "The agent":
-        raise SettingsError(_NO_MIDDLEWARE)
-    if not is_guarded:
+    if not _is_guarded(agent.graph):
+        if agent.who == _OUTERMOST:
+            raise SettingsError(_NO_MIDDLEWARE)
         raise SettingsError(f"{agent.who} sees no policies; {agent.fix}.")
     if not _is_limited(agent.graph):
         raise SettingsError(f"{agent.who} has no limits; {agent.fix}, with all that it returns.")
@@ -187,7 +200,7 @@ def _check_file_system(agent: _Agent) -> None:
     They must have the routes' rules and approvals. An agent without file tools passes.
     """
     tools = _tools(agent.graph)
-    files = _files(tools)
+    files = _file_middleware(tools)
     if files is None:
         return
     deployment = _checked_routes(agent, files)
@@ -195,14 +208,14 @@ def _check_file_system(agent: _Agent) -> None:
     if "subagent" in agent.who:
         fix = agent.fix
     rules = build_permissions(deployment)
-    if not _holds(files._permissions, rules):  # noqa: SLF001  # deepagents shows them in no other way
+    if not _are_as_strict(files._permissions, rules):  # noqa: SLF001  # deepagents shows them in no other way
         raise SettingsError(f"{agent.who} lacks the permissions of the deployment's routes; {fix}.")
-    needs_approval = _calls_to_approve(deployment, rules)
-    present = {tool.name for tool in tools}
-    missing = (needs_approval & present) - _interrupted(agent.graph)
-    if missing:
+    names = {tool.name for tool in tools}
+    to_approve = names & _calls_to_approve(deployment, rules)
+    unapproved = to_approve - _approved_tools(agent.graph)
+    if unapproved:
         raise SettingsError(
-            f"{agent.who} writes shared files by {min(missing)} without an approval; {fix}."
+            f"{agent.who} writes shared files by {min(unapproved)} without an approval; {fix}."
         )
 
 
@@ -217,12 +230,15 @@ def _calls_to_approve(deployment: Deployment, rules: Sequence[FilesystemPermissi
 def _checked_routes(agent: _Agent, files: FilesystemMiddleware) -> Deployment:
     """The deployment whose routes an agent's files are. Raises `SettingsError` for other files."""
     routes = _routes(files)
-    ours = [route for route in routes.values() if isinstance(route, RouteFiles)]
-    if not ours:
+    deployment = None
+    for route_files in routes.values():
+        if isinstance(route_files, RouteFiles):
+            deployment = route_files.deployment
+            break
+    if deployment is None:
         raise SettingsError(
             f"{agent.who} has files that are not those of the deployment's routes; {_FILES_FIX}."
         )
-    deployment = ours[0].deployment
     for path in deployment.routes:
         if not isinstance(routes.get(path), RouteFiles):
             raise SettingsError(f"{agent.who} has other files at {path}; {_FILES_FIX}.")
@@ -242,25 +258,26 @@ def _check_approvals(agent: _Agent) -> None:
             )
 
 
-def _holds(
+def _are_as_strict(
     permissions: Sequence[FilesystemPermission], rules: Sequence[FilesystemPermission]
 ) -> bool:
-    """Whether permissions are at least as strict as these rules.
+    """Whether permissions are at least as strict as these rules: they have all of them.
 
-    The first permission that matches counts.
+    The first permission that matches a call counts. So before the last of the rules no other one
+    may stand, unless it denies.
     """
-    left = list(rules)
+    missing = list(rules)
     for permission in permissions:
-        if not left:
+        if not missing:
             return True
-        if permission in left:
-            left.remove(permission)
+        if permission in missing:
+            missing.remove(permission)
         elif permission.mode != "deny":
             return False
-    return not left
+    return not missing
 
 
-def _interrupted(graph: Graph) -> set[str]:
+def _approved_tools(graph: Graph) -> set[str]:
     """Names of the tools whose calls wait for an approval."""
     names = set[str]()
     for middleware in _approving(graph):
@@ -269,6 +286,7 @@ def _interrupted(graph: Graph) -> set[str]:
 
 
 def _approving(graph: Graph) -> Iterator[HumanInTheLoopMiddleware[Any, Any, Any]]:
+    """The middleware that has calls of tools wait for an approval."""
     for middleware in _hooks(graph):
         if isinstance(middleware, HumanInTheLoopMiddleware):
             yield middleware
@@ -288,7 +306,7 @@ def _hooks(graph: Graph) -> list[object]:
 def check_files(tools: Sequence[object]) -> None:
     """Raises `SettingsError` if the file tools among these are not of the deployment's routes.
 
-    The tools are those of an agent with policies.
+    The tools are those of an agent with policies. One without file tools passes.
     """
     if _has_routes(tools) is False:
         raise SettingsError(_NO_FILES)
@@ -299,8 +317,8 @@ def check_subagent(tool: object, name: object) -> None:
 
     A subagent without a model of its own, or one that is no graph of this process, passes.
     """
-    subagents = _subagents(tool)
-    graph = _unwrapped(subagents.get(str(name)))
+    subagent = _subagents(tool).get(str(name))
+    graph = _unwrapped(subagent)
     if graph is None or "model" not in graph.nodes:
         return
     _check_middleware(_subagent(graph, name))
@@ -313,15 +331,19 @@ def _unwrapped(runnable: object) -> Graph | None:
     """
     while isinstance(runnable, RunnableBindingBase):
         runnable = runnable.bound
-    return runnable if isinstance(runnable, Pregel) else None
+    if not isinstance(runnable, Pregel):
+        return None
+    return runnable
 
 
 def _is_guarded(graph: Graph) -> bool:
-    return _MARK in graph.channels
+    """Whether a graph has policies in its prompt, by its mark."""
+    return _GUARDED_MARK in graph.channels
 
 
 def _is_limited(graph: Graph) -> bool:
-    return _LIMITS_MARK in graph.channels
+    """Whether a graph has limits, by its mark."""
+    return _LIMITED_MARK in graph.channels
 
 
 def _tools(graph: Graph) -> list[BaseTool]:
@@ -334,6 +356,7 @@ def _tools(graph: Graph) -> list[BaseTool]:
 
 
 def _is_of_library(tool: BaseTool) -> bool:
+    """Whether a tool is defined in this library."""
     coroutine = getattr(tool, "coroutine", None)
     module = getattr(coroutine, "__module__", "")
     return module.startswith(_LIBRARY)
@@ -344,14 +367,14 @@ def _has_routes(tools: Sequence[object]) -> bool | None:
 
     None if there are no file tools.
     """
-    files = _files(tools)
+    files = _file_middleware(tools)
     if files is None:
         return None
     routes = _routes(files).values()
     return any(isinstance(route, RouteFiles) for route in routes)
 
 
-def _files(tools: Sequence[object]) -> FilesystemMiddleware | None:
+def _file_middleware(tools: Sequence[object]) -> FilesystemMiddleware | None:
     """The middleware that made the file tools among these; None if there are none."""
     for tool in tools:
         files = _enclosed(tool, "self")
@@ -361,6 +384,7 @@ def _files(tools: Sequence[object]) -> FilesystemMiddleware | None:
 
 
 def _routes(files: FilesystemMiddleware) -> Mapping[str, object]:
+    """The files of each folder that has a backend of its own, by the folder's path."""
     backend = files.backend
     if not isinstance(backend, CompositeBackend):
         return {}

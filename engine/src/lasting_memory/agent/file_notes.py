@@ -1,12 +1,14 @@
-"""What the results of `read_file` and `write_file` say of lines that prompts leave out or show apart:
-those that are over, and those that nobody vouches for.
+"""Notes on lines that prompts leave out or show apart, in the results of `read_file` and
+`write_file`.
+
+Prompts leave out lines that are over: the day until which they hold has passed (`memory/ends.py`).
+They show unconfirmed lines apart: those for which no person vouches (`unconfirmed.py`). A tool
+shows, and replaces, a file as it is. So a note beside its result names such lines.
 """
 
 import logging
 from collections.abc import Mapping
 from typing import Any, cast
-
-from deepagents.backends import CompositeBackend
 
 from lasting_memory.agent.backends import RouteFiles, StoreOverride, build_backend
 from lasting_memory.agent.tool_calls import text_result
@@ -15,17 +17,16 @@ from lasting_memory.deployment import Deployment
 
 logger = logging.getLogger(__name__)
 
-# The tools after whose calls a model is told: the one that shows lines, and the one that keeps
-# those that are over.
-_READ, _WRITE = "read_file", "write_file"
+_READ_TOOL = "read_file"
+# It keeps lines that are over where the new text drops them (`Over.kept_in`).
+_WRITE_TOOL = "write_file"
 
 
 class FileNotes:
-    """Adds to the result of `read_file` and `write_file` which of the file's lines are over, and of
-    what is read, which nobody vouches for.
+    """Adds notes to the results of `read_file` and `write_file`.
 
-    The notes stand before a file's content, which is shown as it is: so `edit_file` finds its
-    lines. `drafts` gives the store of a consolidation's draft.
+    A note stands before a file's content, which is shown as it is: so `edit_file` finds its lines.
+    `drafts` gives the store of a consolidation's draft; None in a conversation.
     """
 
     def __init__(self, d: Deployment, drafts: StoreOverride | None) -> None:
@@ -33,8 +34,12 @@ class FileNotes:
         self._backend = build_backend(d, drafts)
 
     async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
-        """The result of a tool's call, with a note if the file has such lines."""
-        if name not in (_READ, _WRITE):
+        """The result of a tool's call, with a note on the file that the call named.
+
+        The result as it is, if it is that of another tool or an error, the file has none of these
+        lines or is in no folder of the store, or the store cannot say.
+        """
+        if name not in (_READ_TOOL, _WRITE_TOOL):
             return result
         path = args.get("file_path")
         if not isinstance(path, str) or not path.startswith(self._routes):
@@ -43,24 +48,36 @@ class FileNotes:
         if message is None:
             return result
         try:
-            notes = await self._notes(self._backend, path, is_read=name == _READ)
+            note = await self._note(name, path)
         except Exception as error:  # a store raises what its driver raises, and the file is read
             logger.warning("What is to be said of %s is not known: %r", path, error, exc_info=True)
             return result
-        if not notes:
+        if not note:
             return result
-        content = "\n".join([*notes, str(message.content)])
+        content = f"{note}\n{message.content}"
         return message.model_copy(update={"content": content})
 
-    async def _notes(self, backend: CompositeBackend, path: str, *, is_read: bool) -> list[str]:
+    async def _note(self, name: str, path: str) -> str:
+        """The note for a call of one of the two tools; "" if the file has no such lines.
+
+        For a write it names only lines that are over.
+        """
+        files, key = self._files_at(path)
+        if name == _WRITE_TOOL:
+            over = await files.aover(key)
+            return over.note()
+        file_notes = await files.anotes(key)
+        note_of_over = file_notes.over.note()
+        note_of_others = note_of_unconfirmed(file_notes.unconfirmed)
+        if note_of_over and note_of_others:
+            return f"{note_of_over}\n{note_of_others}"
+        return note_of_over or note_of_others
+
+    def _files_at(self, path: str) -> tuple[RouteFiles, str]:
+        """The folder of the store in which a file is, and the file's key there."""
         matching = [route for route in self._routes if path.startswith(route)]
         route = matching[0]
-        files = cast("RouteFiles", backend.routes[route])
-        folder = route[:-1]
+        files = cast("RouteFiles", self._backend.routes[route])
+        folder = route.removesuffix("/")
         key = path.removeprefix(folder)
-        if not is_read:
-            over = await files.aover(key)
-            return [over.note()] if over.note() else []
-        found = await files.anotes(key)
-        notes = [found.over.note(), note_of_unconfirmed(found.unconfirmed)]
-        return [note for note in notes if note]
+        return files, key

@@ -1,17 +1,24 @@
-"""Files as sections of a part of the prompt, within a budget of bytes."""
+"""Files as sections of a part of the prompt, within a budget of bytes.
+
+A section is a title with the file's path, and the file's text as prompts show it. Where the whole
+text has no room, the section has an excerpt of it and a note for the model. For people an omission,
+a line such as `/memories/MEMORY.md: 1,200 bytes`, says how much of the file is left out.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
-from lasting_memory.agent.shown_text import shown
+from lasting_memory.agent.shown_text import prompt_text
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A part of the system prompt.
 
-    `budget` is that of its files in bytes. `left_out` has a line for each omission. `is_read_only`
-    says that this run may not write memory.
+    `budget` is that of its files in bytes. `left_out` has the omissions. `is_read_only` says that
+    this run may not write memory.
     """
 
     name: str
@@ -21,106 +28,138 @@ class Block:
     is_read_only: bool = False
 
 
-def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
-    """Files (path and text, most important first) as one text, and a line for each omission.
+class TextFile(NamedTuple):
+    """A file to show: its path, as the agent sees it, and its text."""
 
-    `budget` is UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how
-    much is left out.
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Excerpt:
+    """What a section shows of a file: the head of its text, and perhaps the tail.
+
+    `missing` is how many bytes are left out; 0: the head is the whole text.
     """
-    parts = list[str]()
-    left_out = list[str]()
+
+    path: str
+    head: str
+    missing: int = 0
+    tail: str = ""
+
+
+def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
+    """The sections of files (path and text, most important first) as one text, and the omissions.
+
+    `budget` is UTF-8 bytes of the files' text in all. The first files get all that they need. Of a
+    file for which too little is left the head is shown.
+    """
+    excerpts = list[_Excerpt]()
     room = budget
     for path, text in files:
+        prepared = text
         # Without room nothing of the file is shown, so nothing is prepared.
-        prepared = shown(text) if room > 0 else text
-        raw = _bytes_of(prepared)
-        head = raw[:room].decode(errors="ignore")
+        if room > 0:
+            prepared = prompt_text(text)
+        raw = _in_utf8(prepared)
+        head = _from_utf8(raw[:room])
         head_bytes = len(head.encode())
-        room -= head_bytes
         missing = len(raw) - head_bytes
-        if missing:
-            note = _note(path, missing)
-            head = f"{head}\n{note}"
-            left_out.append(_omission(path, missing))
-        section = _section(path, head)
-        parts.append(section)
-    return "\n\n".join(parts), tuple(left_out)
-
-
-def _bytes_of(text: str) -> bytes:
-    """A text in UTF-8, with question marks for what has no form there."""
-    return text.encode(errors="replace")
+        excerpts.append(_Excerpt(path, head, missing))
+        room -= head_bytes
+    return _joined(excerpts)
 
 
 def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
-    """Files of memory (path and text) as one text, and a line for each omission.
+    """The sections of files of memory (path and text) as one text, and the omissions.
 
-    `budget` is UTF-8 bytes of text in all. Each file has its share, so that a long one hides no
-    other. Of a file over its share the beginning and the end are kept, because what was remembered
-    last stands at the end. A line between them says how much is left out.
+    `budget` is UTF-8 bytes of the files' text in all. Each file has its share, so that a long one
+    hides no other. Of a file over its share the beginning and the end are shown, because what was
+    remembered last stands at the end.
     """
-    texts = [shown(text) for _, text in files]
-    sizes = [len(_bytes_of(text)) for text in texts]
+    texts = list[str]()
+    sizes = list[int]()
+    for _, text in files:
+        prepared = prompt_text(text)
+        raw = _in_utf8(prepared)
+        texts.append(prepared)
+        sizes.append(len(raw))
     shares = shared_room(sizes, budget)
-    parts = list[str]()
-    left_out = list[str]()
+    excerpts = list[_Excerpt]()
     for number, (path, _) in enumerate(files):
-        body, missing, end = _ends_of(texts[number], shares[number])
-        if missing:
-            note = _note(path, missing)
-            body = f"{body}\n{note}\n{end}"
-            left_out.append(_omission(path, missing))
-        section = _section(path, body)
-        parts.append(section)
-    return "\n\n".join(parts), tuple(left_out)
-
-
-def _section(path: str, body: str) -> str:
-    return f"## {shown(path)}\n\n{body}".rstrip()
-
-
-def _note(path: str, missing: int) -> str:
-    return f"[{missing:,} bytes left out; read_file {path} for the rest]"
-
-
-def _omission(path: str, missing: int) -> str:
-    return f"{path}: {missing:,} bytes"
+        excerpt = _excerpt(path, texts[number], shares[number])
+        excerpts.append(excerpt)
+    return _joined(excerpts)
 
 
 def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
-    """The share of a budget that each of these sizes gets.
+    """The share of a budget that each of these sizes gets, in their order.
 
-    Shares are equal, but what one does not need goes to the others.
+    Shares are equal, but what a size does not need goes to the larger ones.
     """
-    shares = [0] * len(sizes)
-    smallest_first = sorted(range(len(sizes)), key=lambda number: sizes[number])
-    room = budget
     waiting = len(sizes)
-    for number in smallest_first:
+    shares = [0] * waiting
+    room = budget
+    smallest_first = sorted(enumerate(sizes), key=itemgetter(1))
+    for number, size in smallest_first:
         equal_share = room // waiting
-        share = min(sizes[number], equal_share)
+        share = min(size, equal_share)
         shares[number] = share
         room -= share
         waiting -= 1
     return shares
 
 
-def _ends_of(text: str, room: int) -> tuple[str, int, str]:
-    """The beginning of a text, how many bytes are left out, and its end.
+def _in_utf8(text: str) -> bytes:
+    """A text in UTF-8, with question marks for what has no form there."""
+    return text.encode(errors="replace")
 
-    Both ends together have at most `room` bytes, in whole lines where there are any.
+
+def _from_utf8(raw: bytes) -> str:
+    """Bytes of a text as text, without a character at its end or beginning that was cut."""
+    return raw.decode(errors="ignore")
+
+
+def _excerpt(path: str, text: str, room: int) -> _Excerpt:
+    """The whole text of a file, or, of one with more than `room` bytes, its two ends.
+
+    The ends together have at most `room` bytes, in whole lines where there are any.
     """
-    raw = _bytes_of(text)
+    raw = _in_utf8(text)
     size = len(raw)
     if size <= room:
-        return text, 0, ""
+        return _Excerpt(path, text)
     half = room // 2
-    head = raw[:half].decode(errors="ignore")
-    tail = raw[size - half :].decode(errors="ignore")
+    head = _from_utf8(raw[:half])
     lines_of_head, _, _ = head.rpartition("\n")
     head = lines_of_head or head
+    tail = _from_utf8(raw[size - half :])
     _, _, lines_of_tail = tail.partition("\n")
     tail = lines_of_tail or tail
     head_bytes = len(head.encode())
     tail_bytes = len(tail.encode())
-    return head, size - head_bytes - tail_bytes, tail
+    missing = size - head_bytes - tail_bytes
+    return _Excerpt(path, head, missing, tail)
+
+
+def _joined(excerpts: Sequence[_Excerpt]) -> tuple[str, tuple[str, ...]]:
+    """The sections of these excerpts as one text, and the omissions."""
+    parts = list[str]()
+    omissions = list[str]()
+    for excerpt in excerpts:
+        section = _section(excerpt)
+        parts.append(section)
+        if excerpt.missing:
+            omissions.append(f"{excerpt.path}: {excerpt.missing:,} bytes")
+    text = "\n\n".join(parts)
+    return text, tuple(omissions)
+
+
+def _section(excerpt: _Excerpt) -> str:
+    """The title and the excerpt of a file, with a note of what is left out between its two ends."""
+    title = prompt_text(excerpt.path)
+    body = excerpt.head
+    if excerpt.missing:
+        note = f"[{excerpt.missing:,} bytes left out; read_file {excerpt.path} for the rest]"
+        body = f"{body}\n{note}\n{excerpt.tail}"
+    return f"## {title}\n\n{body}".rstrip()

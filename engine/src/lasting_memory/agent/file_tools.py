@@ -3,8 +3,9 @@ arguments.
 
 deepagents describes its file tools for work on code, in words that are not true here: a file need
 not be read before it is edited, and what is deleted from memory can be put back. The descriptions
-in `prompts/file_tools.md` take their place, in half of the tokens. What they say of an argument
-stands in the tool's schema, where models look for it.
+in `prompts/file_tools.md` take their place, in half of the tokens. There a title `## read_file`
+begins the description of a tool, and a list item `- `limit`: ...` describes one of its arguments.
+A description of an argument goes into the tool's schema, where models look for it.
 """
 
 import json
@@ -12,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool
@@ -20,28 +21,38 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from lasting_memory.deployment import Deployment
 
-PROMPT = "file_tools.md"
-# Other names of an argument, which models take for it.
+_DESCRIPTIONS = "file_tools.md"
+# Models take one of these names for the other, because some tools have the one, and some the other.
 _OTHER_NAMES: Mapping[str, str] = {"path": "file_path", "file_path": "path"}
-_TOOL = re.compile(r"^## (\w+)\s*$", re.MULTILINE)
+_TOOL_TITLE = re.compile(r"^## (\w+)\s*$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^- `(\w+)`: (.+)$", re.MULTILINE)
 _EMPTY_LINES = re.compile(r"\n{3,}")
-# How deepagents lists the subagents in the description of `task`.
-_HELPERS = re.compile(r"(?:^- [\w-]+: .+\n?)+", re.MULTILINE)
+# How deepagents lists the subagents in the description of `task`, and what stands for that list in
+# a description of `prompts/file_tools.md`.
+_LISTED_SUBAGENTS = re.compile(r"(?:^- [\w-]+: .+\n?)+", re.MULTILINE)
+_SUBAGENTS = "{helpers}"
 _CHARS_OF_TOKEN = 4
-# What stands for that list in a description.
-HELPERS = "{helpers}"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDescription:
-    """What a model is told of a tool ("": what the tool says itself), and of its arguments by name."""
+    """What a model is told of a tool, and of its arguments by name.
+
+    Where `text` is "" the model is told what the tool says itself.
+    """
 
     text: str
     arguments: Mapping[str, str]
 
 
-_AS_IT_IS = ToolDescription("", MappingProxyType({}))
+_NO_DESCRIPTION = ToolDescription("", MappingProxyType({}))
+
+
+class _Copied(NamedTuple):
+    """A tool, and the copy of it that a model is shown."""
+
+    original: BaseTool
+    copy: BaseTool
 
 
 class ShownTools:
@@ -54,25 +65,28 @@ class ShownTools:
     """
 
     def __init__(self, d: Deployment) -> None:
-        markdown = d.prompt(PROMPT)
+        markdown = d.prompt(_DESCRIPTIONS)
         self._descriptions = _descriptions(markdown)
-        # Tools and their copies, by name: making one takes longer than a call of the store.
-        self._copies = dict[str, tuple[BaseTool, BaseTool]]()
+        # By the tool's name: making a copy takes longer than a call of the store.
+        self._copied = dict[str, _Copied]()
 
     def of(self, tools: Sequence[Any]) -> list[Any]:
-        """The tools of a request. One that is no `BaseTool` stays as it is."""
+        """The tools of a request as its model is shown them.
+
+        What is no `BaseTool`, such as a tool of the provider's own, stays as it is.
+        """
         return [self._shown(tool) for tool in tools]
 
     def _shown(self, tool: Any) -> Any:
+        """The copy of a tool that a model is shown. It is made anew if the tool has changed."""
         if not isinstance(tool, BaseTool):
             return tool
-        if tool.name in self._copies:
-            copied, copy = self._copies[tool.name]
-            if _is_same(copied, tool):
-                return copy
-        description = self._descriptions.get(tool.name, _AS_IT_IS)
+        copied = self._copied.get(tool.name)
+        if copied is not None and _is_same(copied.original, tool):
+            return copied.copy
+        description = self._descriptions.get(tool.name, _NO_DESCRIPTION)
         copy = _described(tool, description)
-        self._copies[tool.name] = (tool, copy)
+        self._copied[tool.name] = _Copied(tool, copy)
         return copy
 
 
@@ -80,8 +94,9 @@ def tokens_of_tools(tools: Sequence[BaseTool]) -> int:
     """About how many tokens tools have in a request: a quarter of their characters, as JSON."""
     chars = 0
     for tool in tools:
-        sent_form = convert_to_openai_tool(tool)["function"]
-        chars += len(json.dumps(sent_form, ensure_ascii=False))
+        converted = convert_to_openai_tool(tool)
+        sent = json.dumps(converted["function"], ensure_ascii=False)
+        chars += len(sent)
     return chars // _CHARS_OF_TOKEN
 
 
@@ -93,9 +108,9 @@ def _is_same(one: BaseTool, other: BaseTool) -> bool:
 
 
 def _descriptions(markdown: str) -> Mapping[str, ToolDescription]:
-    """The descriptions in a Markdown text, by tool: a title each."""
+    """The descriptions in a Markdown text, by the name of the tool."""
     # Before the first title stands nothing; then each title, and what stands below it.
-    parts = _TOOL.split(markdown)
+    parts = _TOOL_TITLE.split(markdown)
     names = parts[1::2]
     texts = parts[2::2]
     descriptions = dict[str, ToolDescription]()
@@ -105,7 +120,7 @@ def _descriptions(markdown: str) -> Mapping[str, ToolDescription]:
 
 
 def _description(section: str) -> ToolDescription:
-    """A description of which the list items that begin with a name in backquotes are arguments."""
+    """The description below one title. The list items of arguments are taken out of its text."""
     arguments = dict(_ARGUMENT.findall(section))
     text = _ARGUMENT.sub("", section)
     text = _EMPTY_LINES.sub("\n\n", text)
@@ -113,63 +128,77 @@ def _description(section: str) -> ToolDescription:
 
 
 def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
-    """A copy of a tool, which only a model is shown."""
+    """A copy of a tool with this description, which only a model is shown.
+
+    The tool itself where a copy would say less: deepagents lists the subagents in a form that is
+    not known here, or the tool is of one provider's own kind.
+    """
     text = description.text or tool.description
-    if HELPERS in text:
-        helpers = _HELPERS.search(tool.description)
-        if helpers is None:
+    if _SUBAGENTS in text:
+        subagents = _LISTED_SUBAGENTS.search(tool.description)
+        if subagents is None:
             return tool
-        listed = helpers[0].strip()
-        text = text.replace(HELPERS, listed)
+        listed = subagents[0].strip()
+        text = text.replace(_SUBAGENTS, listed)
     converted = convert_to_openai_tool(tool)
-    if "function" not in converted:  # a tool of one provider's own kind
+    if "function" not in converted:
         return tool
     parameters = converted["function"].get("parameters", {})
-    schema = _with_arguments(parameters, description.arguments)
-    return tool.model_copy(update={"description": text, "args_schema": schema})
+    schema = _with_descriptions(parameters, description.arguments)
+    changes = {"description": text, "args_schema": schema}
+    return tool.model_copy(update=changes)
 
 
-def _with_arguments(schema: Mapping[str, Any], descriptions: Mapping[str, str]) -> dict[str, Any]:
-    """A JSON schema with other descriptions of its properties."""
-    properties = dict[str, Any]()
-    for name, shape in schema.get("properties", {}).items():
-        described = shape
+def _with_descriptions(
+    schema: Mapping[str, Any], descriptions: Mapping[str, str]
+) -> dict[str, Any]:
+    """A JSON schema of arguments with these descriptions, which are given by argument.
+
+    An argument that has none keeps its own.
+    """
+    arguments = dict[str, Any]()
+    properties = schema.get("properties", {})
+    for name, argument in properties.items():
+        arguments[name] = argument
         if name in descriptions:
-            described = {**shape, "description": descriptions[name]}
-        properties[name] = described
-    return {"title": "arguments", **schema, "properties": properties}
+            arguments[name] = {**argument, "description": descriptions[name]}
+    return {"title": "arguments", **schema, "properties": arguments}
 
 
 def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMessage:
-    """A model's answer whose calls name a path as the tool does, whichever of two names it took."""
+    """A model's answer whose calls name a path as the tool does, whichever of two names it took.
+
+    The message itself if no name is wrong. `tools` are those that the model was offered.
+    """
     if not isinstance(message, AIMessage) or not message.tool_calls:
         return message
-    arguments = _arguments_of(tools)
+    names_by_tool = _argument_names(tools)
     calls = list[Any]()
     for call in message.tool_calls:
-        known = arguments.get(call["name"], set())
-        renamed = _renamed(call["args"], known)
-        calls.append({**call, "args": renamed})
+        names = names_by_tool.get(call["name"], set())
+        arguments = _renamed(call["args"], names)
+        calls.append({**call, "args": arguments})
     if calls == message.tool_calls:
         return message
     return message.model_copy(update={"tool_calls": calls})
 
 
-def _arguments_of(tools: Sequence[Any]) -> dict[str, set[str]]:
+def _argument_names(tools: Sequence[Any]) -> dict[str, set[str]]:
     """The names of the arguments of tools, by the tools' names."""
-    arguments = dict[str, set[str]]()
+    names_by_tool = dict[str, set[str]]()
     for tool in tools:
         if isinstance(tool, BaseTool):
-            arguments[tool.name] = set(tool.args)
-    return arguments
+            names_by_tool[tool.name] = set(tool.args)
+    return names_by_tool
 
 
-def _renamed(args: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """The arguments of a call, each by the name that the tool knows."""
-    renamed = dict(args)
-    for name, other in _OTHER_NAMES.items():
-        is_wrong = name in renamed and name not in known
-        is_other_free = other in known and other not in renamed
-        if is_wrong and is_other_free:
-            renamed[other] = renamed.pop(name)
+def _renamed(arguments: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """The arguments of a call, each by the name that the tool has. `names` are the tool's."""
+    renamed = dict(arguments)
+    for name, other_name in _OTHER_NAMES.items():
+        if name not in renamed or name in names:
+            continue
+        # The tool has the other name, and the call gives it no value already.
+        if other_name in names and other_name not in renamed:
+            renamed[other_name] = renamed.pop(name)
     return renamed

@@ -1,11 +1,18 @@
-"""What prompts say of the folders of groups."""
+"""What prompts say of the folders of groups.
+
+A group is named by a claim of a person's token, such as a team. Its folder is a route of the
+deployment: a folder of files that all members see.
+"""
 
 from lasting_memory.deployment import Deployment
 
 
 def section_on_groups(d: Deployment) -> str:
     """Whose the notes in groups' folders are, and that an answer says so; "" without such folders."""
-    folders = [route for route, scope in d.routes.items() if scope.claim]
+    folders = list[str]()
+    for route, scope in d.routes.items():
+        if scope.claim:
+            folders.append(route)
     if not folders:
         return ""
     section = d.prompt("groups_block.md")

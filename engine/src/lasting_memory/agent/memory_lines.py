@@ -1,7 +1,9 @@
 """One line of what is remembered of a person, named by its words: found in their files, replaced,
 or taken out.
 
-Other programs of the person's name lines so, because they know no numbers of lines.
+Other programs of the person's name lines so, because they know no numbers of lines. Two texts name
+the same line if they have the same wording: the same words, without the marks that give a Markdown
+file its form (`wording`). A fact is a line that says something to people; titles are none.
 """
 
 import json
@@ -33,34 +35,52 @@ class MemoryLine:
 
 
 def memory_lines(files: Mapping[str, str]) -> list[MemoryLine]:
-    """All lines of these texts, given by key, that say something; titles are none. Blocks."""
+    """All lines with facts, and all fields, of these files, whose texts are given by key. Blocks.
+
+    Files other than Markdown, text and JSON have none.
+    """
     lines = list[MemoryLine]()
     for key, content in sorted(files.items()):
-        if key.endswith(".json"):
-            for name, value in _fields(content).items():
-                lines.append(MemoryLine(key, f"{name}: {value}", name))
-        elif key.endswith((".md", ".txt")):
-            for line in _facts(content):
-                lines.append(MemoryLine(key, line.text))
+        lines += _lines_in(key, content)
+    return lines
+
+
+def _lines_in(key: str, content: str) -> list[MemoryLine]:
+    """The lines with facts, or the fields, of one file."""
+    lines = list[MemoryLine]()
+    if key.endswith(".json"):
+        for name, value in _fields(content).items():
+            text = f"{name}: {value}"
+            lines.append(MemoryLine(key, text, name))
+    elif key.endswith((".md", ".txt")):
+        for fact in _facts(content):
+            lines.append(MemoryLine(key, fact.text))
     return lines
 
 
 def _facts(content: str) -> list[Line]:
-    """The lines of a text that say something to people; titles are none."""
-    shown = without_comments(content, line_breaks=True)
-    said = content_lines(lines_of(shown))
-    return [line for line in said if not line.is_heading]
+    """The lines of a text that say something to people, outside of comments; titles are none."""
+    visible = without_comments(content, line_breaks=True)
+    facts = list[Line]()
+    for line in content_lines(lines_of(visible)):
+        if not line.is_heading:
+            facts.append(line)
+    return facts
 
 
 def _fields(content: str) -> dict[str, Any]:
     """The fields of a JSON object that have a value; none of any other text."""
     try:
-        value = json.loads(content)
+        parsed = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(value, dict):
+    if not isinstance(parsed, dict):
         return {}
-    return {name: known for name, known in value.items() if known is not None}
+    fields = dict[str, Any]()
+    for name, value in parsed.items():
+        if value is not None:
+            fields[name] = value
+    return fields
 
 
 def line_named(text: str, lines: Sequence[MemoryLine]) -> MemoryLine:
@@ -82,15 +102,17 @@ def line_named(text: str, lines: Sequence[MemoryLine]) -> MemoryLine:
         raise RefusedWrite(f"No line says {text[:_NAMED_CHARS]!r}; search_memory finds lines.")
     if len(matches) > 1:
         first_matches = matches[:_NAMED_LINES]
-        named = "; ".join(_named(line) for line in first_matches)
+        named = "; ".join(_name_of(line) for line in first_matches)
         raise RefusedWrite(
             f"{len(matches)} lines say that; send one of them whole, and its path: {named}"
         )
     return matches[0]
 
 
-def _named(line: MemoryLine) -> str:
-    return f"{line.text[:_NAMED_CHARS]!r} in /memories{line.key}"
+def _name_of(line: MemoryLine) -> str:
+    """A line as refusals name it: the beginning of its text, and its file."""
+    beginning = line.text[:_NAMED_CHARS]
+    return f"{beginning!r} in /memories{line.key}"
 
 
 def with_line(content: str, line: MemoryLine, text: str | None) -> str:
@@ -108,48 +130,54 @@ def with_line(content: str, line: MemoryLine, text: str | None) -> str:
         if text is None:
             del lines[number]
         else:
-            lines[number] = _marked(present, text)
+            lines[number] = _with_mark_of(present, text)
         return "\n".join(lines)
     raise RefusedWrite(
-        f"{_named(line)} is a row of a table, or changed meanwhile; read it again, or correct it "
+        f"{_name_of(line)} is a row of a table, or changed meanwhile; read it again, or correct it "
         "on the page."
     )
 
 
 def line_saying(content: str, text: str) -> Line | None:
-    """The first line of a text file that says this to people, or stands in the file so. Blocks.
+    """The first fact of a text file that says this to people, or stands in the file so. Blocks.
 
-    Titles are none. None: no line says it.
+    None if there is no such fact.
     """
     wanted = wording(text)
-    for line in _facts(content):
-        said = wording(line.text)
-        raw = wording(line.raw or line.text)
-        if wanted in (said, raw):
-            return line
+    for fact in _facts(content):
+        shown_wording = wording(fact.text)
+        stored_wording = wording(fact.raw or fact.text)
+        if wanted in (shown_wording, stored_wording):
+            return fact
     return None
 
 
-def _marked(line: str, text: str) -> str:
+def _with_mark_of(line: str, text: str) -> str:
     """A text with the indentation and the list marker of a line."""
     unindented = line.lstrip()
     indentation = line.removesuffix(unindented)
-    found = MARKER.match(unindented)
-    marker = found[0] if found else ""
+    marker = ""
+    match = MARKER.match(unindented)
+    if match:
+        marker = match[0]
     return f"{indentation}{marker}{text}"
 
 
 def _with_field(content: str, line: MemoryLine, text: str | None) -> str:
+    """A JSON object with another text as the value of a field, or without the field (None).
+
+    Raises `RefusedWrite` if the field has another value now, or one that is no text.
+    """
     fields = _fields(content)
     name = line.field
     value = fields.get(name)
     if line.text != f"{name}: {value}":
-        raise RefusedWrite(f"{_named(line)} changed meanwhile; read it again.")
+        raise RefusedWrite(f"{_name_of(line)} changed meanwhile; read it again.")
     if text is None:
         del fields[name]
     elif isinstance(value, str):
         new_value = text.removeprefix(f"{name}:")
         fields[name] = new_value.strip()
     else:
-        raise RefusedWrite(f"{_named(line)} is no text; correct it on the page.")
+        raise RefusedWrite(f"{_name_of(line)} is no text; correct it on the page.")
     return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""The chat model that the settings name."""
+"""The chat model that the settings name, as `provider:model`."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -37,9 +37,9 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
     if consolidating and d.settings.consolidation_model:
         name = d.settings.consolidation_model
         variable = "CONSOLIDATION_MODEL"
-    if name is None and d.offline_model and d.settings.local_dev:
-        return whole_answers(_offline_model(), d.limits)
     if name is None:
+        if d.offline_model and d.settings.local_dev:
+            return whole_answers(_offline_model(), d.limits)
         raise SettingsError(f"{variable} is empty; {_FIX}")
     provider, _, _ = name.partition(":")
     options = _OPTIONS.get(provider, {})
@@ -53,6 +53,7 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
 
 
 def _offline_model() -> BaseChatModel:
+    """The model that answers without a provider, for a first try on `langgraph dev`."""
     model: BaseChatModel = import_module(_OFFLINE_MODEL).OfflineModel()
     return model
 
@@ -67,9 +68,10 @@ def _reason(error: Exception) -> str:
 
 
 def _fix(name: str, error: Exception) -> str:
+    """What to do about an error of the client of the model with this name."""
     if not isinstance(error, ImportError):
         return _FIX
-    extra = name.partition(":")[0]
+    extra, _, _ = name.partition(":")
     return (
         f"install it (make install EXTRA={extra}), and for a deployment name it in dependencies "
         "of pyproject.toml."

@@ -1,5 +1,8 @@
 """The model's tool that prepares an offer of a line of memory to a group. Its person decides, and
 outside of the run: a web page that the model reads must not send memory away.
+
+A prepared offer shares nothing. It waits on the person's page until they offer the line, or do not.
+A line is over where the day until which it holds has passed (`memory/ends.py`).
 """
 
 from langchain_core.tools import BaseTool, ToolException, tool
@@ -21,6 +24,9 @@ from lasting_memory.people.caller import Caller
 from lasting_memory.people.namespaces import Namespace
 
 _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
+# Characters that refusals quote of a name or a path, and of a line.
+_QUOTED_CHARS = 80
+_QUOTED_LINE_CHARS = 120
 
 
 def prepare_offer_tool(d: Deployment) -> BaseTool:
@@ -47,7 +53,11 @@ def prepare_offer_tool(d: Deployment) -> BaseTool:
 
 
 async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
-    """Keep the offer for the person. Returns what the model is told. Raises `RefusedWrite`."""
+    """Stores an offer for the person to see. Returns what the model is told.
+
+    Raises `RefusedWrite` for a paused memory, for a folder or a line that is not there, and for a
+    line that may not be offered.
+    """
     caller = Caller.of_run(d)
     actor = caller.actor
     store = get_store()
@@ -58,7 +68,8 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     group = _folder_named(folders, folder)
     memory = d.memory.namespace(actor, caller.assistant)
     own_line = await own_line_of(d, store, memory, path, line)
-    offers = OffersOfPerson(store, actor, d, journal.began_of_caller(caller))
+    began = journal.began_of_caller(caller)
+    offers = OffersOfPerson(store, actor, d, began)
     offer = await offers.prepare(group, own_line)
     return (
         f"Prepared for {group.route} ({group.claim} {group.group!r}), and not shared: {offer.text!r}. "
@@ -75,7 +86,8 @@ def _folder_named(folders: list[GroupFolder], name: str) -> GroupFolder:
     if not folders:
         raise RefusedWrite("This person's token names no group with a folder.")
     routes = ", ".join(folder.route for folder in folders)
-    raise RefusedWrite(f"{name[:80]!r} is no folder of a group of theirs; use {routes}.")
+    quoted = name[:_QUOTED_CHARS]
+    raise RefusedWrite(f"{quoted!r} is no folder of a group of theirs; use {routes}.")
 
 
 async def own_line_of(
@@ -87,44 +99,58 @@ async def own_line_of(
     no line of text.
     """
     key = _key_of(path)
-    shown_path = path[:80]
-    item, profile = await store.abatch([GetOp(memory, key), GetOp(memory, _PROFILE_KEY)])
-    content = text_of(item) if isinstance(item, Item) else None
+    shown_path = path[:_QUOTED_CHARS]
+    reads = [GetOp(memory, key), GetOp(memory, _PROFILE_KEY)]
+    item, profile = await store.abatch(reads)
+    content = _text_in(item)
     if not isinstance(item, Item) or content is None:
         raise RefusedWrite(f"There is no text file {shown_path}.")
     line = await platform.in_thread(line_saying, content, text)
     if line is None:
-        raise RefusedWrite(f"No line of {shown_path} says {text[:120]!r}; read the file again.")
-    lines = journal.lines_of(content)
-    sources = await platform.in_thread(line_sources, content, signs_in(item.value))
-    profile_text = text_of(profile) if isinstance(profile, Item) else None
-    over = await platform.in_thread(_over_in, d, item, profile_text)
+        quoted = text[:_QUOTED_LINE_CHARS]
+        raise RefusedWrite(f"No line of {shown_path} says {quoted!r}; read the file again.")
+    signs = signs_in(item.value)
+    sources = await platform.in_thread(line_sources, content, signs)
+    numbers_over = await platform.in_thread(_numbers_over, d, item, _text_in(profile))
+    stored_lines = journal.lines_of(content)
     return OwnLine(
         files=memory,
         key=key,
-        line=lines[line.number],
+        line=stored_lines[line.number],
         text=without_sources(line.text),
         unconfirmed=sources[line.number] is Source.UNCONFIRMED,
-        is_over=line.number in over,
+        is_over=line.number in numbers_over,
     )
 
 
-def _over_in(d: Deployment, item: Item, profile: str | None) -> frozenset[int]:
-    """The numbers of a file's lines that are over, where their person is, or in UTC, whose days a
-    group's folder has. Blocks.
+def _text_in(item: object) -> str | None:
+    """The text of a stored file; None if nothing is stored, or what is stored is no text."""
+    if not isinstance(item, Item):
+        return None
+    return text_of(item)
+
+
+def _numbers_over(d: Deployment, item: Item, profile: str | None) -> frozenset[int]:
+    """The numbers of a file's lines that are over, where their person is or in UTC. Blocks.
+
+    A group's folder has the days of UTC. `profile` is the text of the person's profile, which says
+    where they are.
     """
-    day = ends.present_day(d, profile)
-    if day is None:
+    own_day = ends.present_day(d, profile)
+    if own_day is None:
         return frozenset()
-    own_ends = ends.ends_of_file(item, day)
-    today = days.today(days.WORLDS)
-    over_in_utc = frozenset(end.number for end in own_ends if end.day < today)
-    return ends.numbers_over(own_ends) | over_in_utc
+    lines_with_end = ends.ends_of_file(item, own_day)
+    numbers = set(ends.numbers_over(lines_with_end))
+    today_in_utc = days.today(days.WORLDS)
+    for end in lines_with_end:
+        if end.day < today_in_utc:
+            numbers.add(end.number)
+    return frozenset(numbers)
 
 
 def _key_of(path: str) -> str:
     """The key of a text file of memory. Raises `RefusedWrite` for the path of anything else."""
-    shown_path = path[:80]
+    shown_path = path[:_QUOTED_CHARS]
     if not path.startswith("/memories/"):
         raise RefusedWrite(f"{shown_path!r} is not memory; use a path under /memories/.")
     key = check_path(path.removeprefix("/memories"))

@@ -1,4 +1,4 @@
-"""What prompts show is made once a run."""
+"""What prompts show is made once a run, though each run calls its model several times."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -17,7 +17,7 @@ Loaded = TypeVar("Loaded")
 def once_a_run(
     d: Deployment, read: Callable[[BaseStore, Caller], Awaitable[Loaded]]
 ) -> Callable[[], Awaitable[Loaded]]:
-    """A function that reads once for all model calls of a run that one middleware sees.
+    """A function that returns what `read` returned in the first of its calls in this run.
 
     `read` is given the store and who acts in the run. Without a server, which gives run ids, each
     call reads.
@@ -25,6 +25,7 @@ def once_a_run(
     by_run = dict[str, Loaded]()
 
     async def load() -> Loaded:
+        """What `read` returned in this run. It reads where nothing is kept of the run."""
         caller = Caller.of_run(d)
         if caller.run_id in by_run:
             return by_run[caller.run_id]

@@ -2,11 +2,16 @@
 
 deepagents loads memory once for a thread's life and keeps it in thread state, where a client can
 change it. The middleware of this module takes the place of the built-in one by its name, ignores
-thread state, and shows what a run has read once (`snapshot.py`).
+thread state, and shows what a run has read once, its snapshot (`snapshot.py`).
+
+A block is a part of the prompt: that of policies, and that of memory. A line of memory is
+unconfirmed where no person vouches for it (`unconfirmed.py`), and over where the day until which it
+holds has passed (`memory/ends.py`). Starting files are those that a person gets who has none yet.
 """
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
@@ -18,12 +23,12 @@ from langgraph.store.base import BaseStore, GetOp, Item
 from lasting_memory import days, platform
 from lasting_memory.agent.backends import StoreOverride, starting_files
 from lasting_memory.agent.checks import GuardedState
-from lasting_memory.agent.file_sections import Block, memory_sections, sections
+from lasting_memory.agent.file_sections import Block, TextFile, memory_sections, sections
 from lasting_memory.agent.groups import section_on_groups
 from lasting_memory.agent.once_a_run import once_a_run
 from lasting_memory.agent.snapshot import Snapshot, read_snapshot, run_snapshots
 from lasting_memory.agent.titles import give_title
-from lasting_memory.agent.unconfirmed import listed_within, told_apart
+from lasting_memory.agent.unconfirmed import listed_within, split_unconfirmed
 from lasting_memory.conversations.marks import keep_out
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import ends, stored_files, validation
@@ -36,10 +41,8 @@ from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 
 _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
-# Lines that nobody vouches for have this part of the room for memory, beside it.
-_DOUBTFUL_SHARE = 8
-
-
+# Unconfirmed lines have this part of the room for memory, beside it.
+_UNCONFIRMED_PART = 8
 # The section of `agent.md` on writing memory, which is left out where the agent may not.
 _ON_WRITING = re.compile(r"^## Remembering\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 
@@ -59,19 +62,19 @@ def section_on_writing(d: Deployment) -> str:
 def policies_left_out(texts: Mapping[str, str], budget: int) -> list[str]:
     """A line for each policy of an organization that prompts do not show as a whole.
 
-    `texts` are its files, by key. `budget` is bytes.
+    `texts` are the organization's files of policies, by key. `budget` is bytes.
     """
-    rules = list[tuple[str, str]]()
+    rules = list[TextFile]()
     in_folders = list[str]()
     for key, text in sorted(texts.items()):
         path = f"/policies{key}"
         if validation.is_policy(key):
-            rules.append((path, text))
+            rules.append(TextFile(path, text))
         else:
             in_folders.append(path)
-    _, cut = sections(rules, budget)
+    _, omissions = sections(rules, budget)
     lines = list[str]()
-    for omission in cut:
+    for omission in omissions:
         lines.append(
             f"{omission} of it (policy_block_bytes is {budget:,}); "
             "the agent reads the rest from the file"
@@ -105,8 +108,9 @@ def memory_files(deployment: Deployment) -> list[str]:
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends policies and, where there is memory, memory to every system prompt.
 
-    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a
-    consolidation's draft. With `titles`, a turn of a conversation that has no title gives it one.
+    `files` are the paths under `/memories/` to show, in this order. `drafts` gives the store of a
+    consolidation's draft; None in a conversation. With `titles`, a turn of a conversation that has
+    no title gives it one.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
@@ -125,25 +129,24 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         self._deployment = deployment
         self._drafts = drafts
         self._titles = titles
-        self._keys = list[str]()
-        for path in files:
-            key = path.removeprefix("/memories")
-            self._keys.append(key)
+        # The keys of the files that are shown, and of those that are read.
+        self._keys = [path.removeprefix("/memories") for path in files]
         self._read_keys = list(self._keys)
         # The profile says whose day it is, also where it is not shown.
         has_profile = deployment.profile is not None and deployment.has_own_memory
         if has_profile and _PROFILE_KEY not in self._keys:
             self._read_keys.append(_PROFILE_KEY)
-        # Consolidation writes what agents may not.
         self._in_conversation = drafts is None
-        writes_in_background = deployment.settings.memory_writes == "background"
-        self._is_for_later = self._in_conversation and writes_in_background
+        # Memory may be written by consolidation alone.
+        in_background = deployment.settings.memory_writes == "background"
+        self._leaves_writing = self._in_conversation and in_background
         self._on_writing = section_on_writing(deployment)
         self._blocks = once_a_run(deployment, self._read)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
+        """The model's answer to a request with the blocks in its system prompt."""
         blocks = await self._blocks()
         system = request.system_message
         # The tools stay: what a paused person asks to be kept is refused in words that they see.
@@ -166,63 +169,71 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
         It needs no run and writes nothing.
         """
-        starting: Mapping[str, str] = {}
+        starting_texts: Mapping[str, str] = {}
         if self._may_start_memory(snapshot):
-            starting = await self._starting_files(store, actor, assistant, write=False)
+            starting_texts = await self._starting_files(store, actor, assistant, write=False)
         items = snapshot.memory
-        return await platform.in_thread(self._blocks_of, snapshot, starting, items)
+        return await platform.in_thread(self._blocks_of, snapshot, starting_texts, items)
 
     async def _starting_files(
         self, store: BaseStore, actor: Actor, assistant: str, *, write: bool
     ) -> Mapping[str, str]:
-        """A person's first files, by key."""
+        """The texts of a person's starting files, by key. With `write` they are stored."""
         return await starting_files(store, actor, assistant, self._deployment, write=write)
 
     async def _read(self, store: BaseStore, caller: Caller) -> tuple[Block, ...]:
-        """Policies and memory as this run shows them."""
+        """Policies and memory as this run shows them.
+
+        A person without files gets the starting ones. If they have paused memory, the thread is
+        marked, so that consolidation skips it.
+        """
         snapshot = await self._snapshot(store, caller)
         if snapshot.controls.paused and not snapshot.is_temporary:
             await _keep_thread_out()
-        starting: Mapping[str, str] = {}
-        may_start = self._may_start_memory(snapshot)
-        if may_start and not identity.run_context(get_runtime()).dry_run:
-            starting = await self._starting_files(store, caller.actor, caller.assistant, write=True)
+        starting_texts: Mapping[str, str] = {}
+        if self._may_start_memory(snapshot):
+            context = identity.run_context(get_runtime())
+            if not context.dry_run:
+                starting_texts = await self._starting_files(
+                    store, caller.actor, caller.assistant, write=True
+                )
         items = snapshot.memory
         draft = self._drafts() if self._drafts else None
         if draft and not snapshot.is_temporary:
             items = await self._read_draft(draft, caller)
         # In a thread, because people write many and large files.
-        return await platform.in_thread(self._blocks_of, snapshot, starting, items)
+        return await platform.in_thread(self._blocks_of, snapshot, starting_texts, items)
 
     async def _snapshot(self, store: BaseStore, caller: Caller) -> Snapshot:
-        """What this run shares with the other parts of its agent. A consolidation has no skills."""
-        if self._drafts is None:
-            return await run_snapshots(self._deployment).of_run(store, caller)
+        """The snapshot that this run's agent shares; in a consolidation one without skills."""
+        if self._in_conversation:
+            snapshots = run_snapshots(self._deployment)
+            return await snapshots.of_run(store, caller)
         return await read_snapshot(
             self._deployment, store, caller.actor, caller.assistant, with_skills=False
         )
 
     async def _read_draft(self, draft: BaseStore, caller: Caller) -> list[Item]:
-        """The shown files of a consolidation's draft."""
+        """The files of a consolidation's draft, as far as prompts need them."""
         namespace = self._deployment.memory.namespace(caller.actor, caller.assistant)
-        reads = list[GetOp]()
-        for key in self._read_keys:
-            reads.append(GetOp(namespace, key))
-        found = await draft.abatch(reads)
-        return [item for item in found if isinstance(item, Item)]
+        reads = [GetOp(namespace, key) for key in self._read_keys]
+        results = await draft.abatch(reads)
+        return [item for item in results if isinstance(item, Item)]
 
     def _may_start_memory(self, snapshot: Snapshot) -> bool:
-        """Whether a person who has no files may be given their first ones."""
+        """Whether a person may be given the starting files: they have none, and may write."""
         if not self._deployment.has_memory or snapshot.is_temporary:
             return False
-        return not snapshot.controls.paused and not snapshot.memory
+        if snapshot.controls.paused:
+            return False
+        return not snapshot.memory
 
     def _blocks_of(
-        self, snapshot: Snapshot, starting: Mapping[str, str], items: Sequence[Item]
+        self, snapshot: Snapshot, starting_texts: Mapping[str, str], items: Sequence[Item]
     ) -> tuple[Block, ...]:
-        """The blocks of a run.
+        """The block of policies, and that of memory where there is one. Blocks.
 
-        `starting` are a person's first files, by key; `items` their files.
+        `starting_texts` are those of the starting files, by key; `items` are the files of memory.
         """
         policies = self._policy_block(snapshot)
         if snapshot.is_temporary:
@@ -231,58 +242,59 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             return policies, temporary
         if not self._deployment.has_memory:
             return (policies,)
-        texts = {**starting}
-        stored = list[Item]()
+        texts = dict(starting_texts)
+        read_items = dict[str, Item]()
         for item in items:
             if item.key in self._read_keys:
                 path = f"/memories{item.key}"
                 texts[item.key] = file_text(path, item)
-                stored.append(item)
+                read_items[item.key] = item
         # Shared memory has no profile, so its days are those of UTC.
         profile = texts.get(_PROFILE_KEY)
-        day = Day.now(days.zone_of(profile))
-        doubtful = self._take_apart(texts, stored, day)
-        memory = self._memory_block(texts, doubtful, snapshot.controls, day)
+        zone = days.zone_of(profile)
+        day = Day.now(zone)
+        unconfirmed = self._take_out(texts, read_items, day)
+        memory = self._memory_block(texts, unconfirmed, snapshot.controls, day)
         return policies, memory
 
-    def _take_apart(self, texts: dict[str, str], stored: Sequence[Item], day: Day) -> list[str]:
-        """Takes out of the texts of stored files what is over, and the lines that nobody vouches for.
+    def _take_out(self, texts: dict[str, str], items: Mapping[str, Item], day: Day) -> list[str]:
+        """Takes lines that are over, and unconfirmed ones, out of the texts of stored files.
 
-        It returns the latter, each with its file, in the order in which the files are shown.
+        It returns the unconfirmed lines, each as a list item with its file, in the order in which
+        the files are shown. `texts` and `items` are given by key.
         """
-        items = {item.key: item for item in stored}
-        doubtful = list[str]()
+        unconfirmed = list[str]()
         for key in self._keys:
             item = items.get(key)
             if item is None:
                 continue
-            whole = texts[key]
-            current = whole
+            whole_text = texts[key]
+            current = whole_text
             if self._deployment.ends:
-                current = ends.current_text(item, whole, day)
+                current = ends.current_text(item, whole_text, day)
             signs = signs_in(item.value)
-            kept, apart = told_apart(key, whole, signs, current)
-            texts[key] = kept
-            for line in apart:
-                doubtful.append(f"- /memories{key}: {line}")
-        return doubtful
+            texts[key], lines = split_unconfirmed(key, whole_text, signs, current)
+            for line in lines:
+                unconfirmed.append(f"- /memories{key}: {line}")
+        return unconfirmed
 
     def _memory_block(
-        self, texts: Mapping[str, str], doubtful: Sequence[str], controls: Controls, day: Day
+        self, texts: Mapping[str, str], unconfirmed: Sequence[str], controls: Controls, day: Day
     ) -> Block:
-        """The block of memory. `doubtful` are the lines that nobody vouches for, which are not in
-        the texts.
+        """The block of memory: rules, the files, unconfirmed lines, more rules.
+
+        `texts` are given by key, without the unconfirmed lines.
         """
         budget = self._deployment.limits.memory_block_bytes
-        files = list[tuple[str, str]]()
+        files = list[TextFile]()
         for key in self._keys:
             if key in texts:
                 path = f"/memories{key}"
-                files.append((path, texts[key]))
+                files.append(TextFile(path, texts[key]))
         shown_files, left_out = memory_sections(files, budget)
-        if doubtful:
-            unconfirmed = self._section_on_unconfirmed(doubtful, budget)
-            shown_files = f"{shown_files}\n\n{unconfirmed}"
+        if unconfirmed:
+            section = self._section_on_unconfirmed(unconfirmed, budget)
+            shown_files = f"{shown_files}\n\n{section}"
         parts = self._rules_before()
         parts.append(self._section_on_files(shown_files, day))
         parts += self._rules_behind(controls)
@@ -291,7 +303,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         return Block("memory", text, budget, left_out, is_read_only)
 
     def _section_on_files(self, files: str, day: Day) -> str:
-        """The section with the files, and with the person's day."""
+        """The section with the files, in the form of `memory_sections`, and the person's day."""
         section = self._deployment.prompt("memory_block.md")
         today = f"{day.today:%A, %Y-%m-%d} ({day.zone.key})"
         section = section.replace("{today}", today)
@@ -299,17 +311,21 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         return section.replace("{files}", files or "(Nothing is remembered yet.)")
 
     def _section_on_unconfirmed(self, lines: Sequence[str], budget: int) -> str:
-        """The section of lines that nobody vouches for. `budget` is that of the block of memory."""
-        listed = listed_within(lines, budget // _DOUBTFUL_SHARE)
+        """The section of unconfirmed lines. `budget` is the bytes of the whole block of memory."""
+        room = budget // _UNCONFIRMED_PART
+        listed = listed_within(lines, room)
         section = self._deployment.prompt("memory_unconfirmed.md")
         section = section.replace("{lines}", listed)
         return section.strip()
 
     def _rules_before(self) -> list[str]:
-        """What stands before memory: that it is shared, or that this agent does not write it."""
+        """What stands before memory: that it is shared, or that this agent does not write it.
+
+        Nothing of an agent that writes its person's own memory.
+        """
         if self._deployment.memory.is_shared:
             return [self._deployment.prompt("memory_shared.md")]
-        if self._is_for_later:
+        if self._leaves_writing:
             return [self._deployment.prompt("memory_read_only.md")]
         return []
 
@@ -321,42 +337,46 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         groups = section_on_groups(self._deployment)
         if groups and self._in_conversation:
             rules.append(groups)
-        is_reviewed = controls.review_agent and self._in_conversation and not self._is_for_later
+        writes = self._in_conversation and not self._leaves_writing
         if controls.paused:
             rules.append(self._deployment.prompt("paused_block.md"))
-        elif is_reviewed:
+        elif controls.review_agent and writes:
             rules.append(self._deployment.prompt("reviewed_block.md"))
         return rules
 
     def _is_read_only(self, controls: Controls) -> bool:
-        """Whether this run may not write memory. A consolidation may where agents may not."""
+        """Whether this run may not write memory. A consolidation always may."""
         if not self._in_conversation:
             return False
-        rule = self._deployment.memory.rule(self._deployment.settings)
-        return controls.paused or rule == "deny"
+        if controls.paused:
+            return True
+        d = self._deployment
+        return d.memory.rule(d.settings) == "deny"
 
     def _policy_block(self, snapshot: Snapshot) -> Block:
-        """The block of an organization's rules."""
-        rules = list[tuple[str, str]]()
-        for item in sorted(snapshot.policies, key=lambda item: item.key):
+        """The block of an organization's rules: its policies that are in no folder."""
+        rules = list[TextFile]()
+        for item in sorted(snapshot.policies, key=attrgetter("key")):
             if validation.is_policy(item.key):
                 path = f"/policies{item.key}"
-                rules.append((path, file_text(path, item)))
+                text = file_text(path, item)
+                rules.append(TextFile(path, text))
         budget = self._deployment.limits.policy_block_bytes
-        text, left_out = sections(rules, budget)
-        text = text or "(The organization has set no policies.)"
+        files, left_out = sections(rules, budget)
+        if not files:
+            files = "(The organization has set no policies.)"
         if snapshot.lacks_policies:
-            text += (
+            files += (
                 f"\n\n[There are {len(snapshot.policies)} files or more; "
                 "ls /policies/ and read those that are not here]"
             )
         prompt = self._deployment.prompt("policies_block.md")
-        prompt = prompt.replace("{files}", text)
+        prompt = prompt.replace("{files}", files)
         return Block("policies", prompt, budget, left_out)
 
 
 def _without(message: SystemMessage | None, section: str) -> SystemMessage | None:
-    """The system message without a section of it."""
+    """The system message without a section of its text; None if there is no message."""
     if message is None or not section:
         return message
     blocks = list[Any]()
@@ -376,7 +396,9 @@ def _with_blocks(message: SystemMessage | None, blocks: Sequence[Block]) -> Syst
         content.extend(message.content_blocks)
     # The provider's caching middleware marks the end of the static prompt. A second mark at the end
     # of these blocks means that a change of memory costs a new cache entry for the blocks alone.
-    marker = content[-1].get("cache_control") if content else None
+    marker = None
+    if content:
+        marker = content[-1].get("cache_control")
     for block in blocks:
         content.append({"type": "text", "text": f"\n\n{block.text}"})
     if marker:
@@ -406,7 +428,10 @@ async def _keep_thread_out() -> None:
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:
-    """A message of the conversation. A client's "system" message becomes a user's."""
+    """A message of the conversation as it is, but for a client's "system" message.
+
+    That becomes a user's, because only this library and the deployment instruct the model.
+    """
     if isinstance(message, HumanMessage | AIMessage | ToolMessage):
         return message
     return HumanMessage(message.content, id=message.id)

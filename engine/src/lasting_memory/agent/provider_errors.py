@@ -2,7 +2,8 @@
 
 Each provider's client has errors of its own. They are told by the status of the provider's answer,
 so that the page, `make chat`, a consolidation's record and other front ends have one sentence for
-one cause.
+one cause. The status is that of HTTP. The causes of an error are the error itself, and the errors
+that it was raised from.
 """
 
 from collections.abc import Iterator
@@ -120,7 +121,8 @@ def provider_error(error: Exception) -> ProviderError | None:
     A request that is too long for the model is none: it is summarized, and sent again.
     """
     causes = list(_causes(error))
-    if any(isinstance(cause, ContextOverflowError) for cause in causes):
+    is_too_long = any(isinstance(cause, ContextOverflowError) for cause in causes)
+    if is_too_long:
         return None
     if isinstance(error, RuntimeError):
         # One of this library, which has a sentence already, or a fork's.
@@ -141,12 +143,12 @@ def provider_error(error: Exception) -> ProviderError | None:
 
 def _error_of_status(status: int, cause: BaseException) -> ProviderError:
     """The error for the status of a provider's answer."""
-    kind = _kind_of(status)
-    sentence = kind.sentence.format(status)
-    if kind is ProviderBadRequestError:
+    error_class = _class_of(status)
+    sentence = error_class.sentence.format(status)
+    if error_class is ProviderBadRequestError:
         # What is wrong with a request only its provider can say.
         sentence += f" It says: {_words_of(cause)}"
-    return kind(sentence)
+    return error_class(sentence)
 
 
 def _words_of(error: BaseException) -> str:
@@ -156,7 +158,8 @@ def _words_of(error: BaseException) -> str:
     return line[:_WORDS_CHARS]
 
 
-def _kind_of(status: int) -> type[ProviderError]:
+def _class_of(status: int) -> type[ProviderError]:
+    """The class of the error for a status."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= _FIRST_FAILURE:
@@ -172,17 +175,19 @@ def is_lost_connection(error: BaseException) -> bool:
     """
     if isinstance(error, ConnectionError):
         return "Ollama" in str(error)
-    return isinstance(error, ModelConnectionError) or _is_one_of(error, _LOST_CONNECTIONS)
+    if isinstance(error, ModelConnectionError):
+        return True
+    return _is_one_of(error, _LOST_CONNECTIONS)
 
 
 def _is_one_of(error: BaseException, names: frozenset[str]) -> bool:
     """Whether an error is of a class with one of these names, or of one below it."""
-    names_of_classes = [kind.__name__ for kind in type(error).__mro__]
+    names_of_classes = [error_class.__name__ for error_class in type(error).__mro__]
     return not names.isdisjoint(names_of_classes)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and what it came from."""
+    """An error, and then the errors that it was raised from, the direct cause first."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
@@ -191,10 +196,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def status_of(error: BaseException) -> int | None:
     """The status of the provider's answer in an error of its client; None without one."""
-    # `code` is of Google's clients; the error of `httpx` has the answer itself.
     response = getattr(error, "response", None)
-    for holder, name in ((error, "status_code"), (error, "code"), (response, "status_code")):
-        status = getattr(holder, name, None)
+    candidates = [
+        getattr(error, "status_code", None),
+        getattr(error, "code", None),  # of Google's clients
+        getattr(response, "status_code", None),  # of `httpx`, whose error has the answer itself
+    ]
+    for status in candidates:
         if isinstance(status, int) and status in _STATUSES:
             return status
     return None

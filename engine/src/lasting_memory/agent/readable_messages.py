@@ -25,21 +25,21 @@ _OLLAMA = "ollama"
 
 
 def readable_messages(
-    messages: Sequence[AnyMessage], kind: type[BaseChatModel]
+    messages: Sequence[AnyMessage], model_class: type[BaseChatModel]
 ) -> list[AnyMessage]:
     """The messages as a model of this class can read them.
 
     They stay as they are for a class of another integration than those known here.
     """
-    reader = _provider_of(kind)
+    reader = _provider_of(model_class)
     if not reader:
         return list(messages)
     return [_readable(message, reader) for message in messages]
 
 
-def _provider_of(kind: type[BaseChatModel]) -> str:
+def _provider_of(model_class: type[BaseChatModel]) -> str:
     """The provider of a class of models, or of one above it; "" for one that is not known."""
-    for base in kind.__mro__:
+    for base in model_class.__mro__:
         package = base.__module__.partition(".")[0]
         if package in _PROVIDERS:
             return _PROVIDERS[package]
@@ -47,10 +47,11 @@ def _provider_of(kind: type[BaseChatModel]) -> str:
 
 
 def _readable(message: AnyMessage, reader: str) -> AnyMessage:
+    """A message as a model of the provider `reader` can read it."""
     if isinstance(message.content, str):
         return message
     if isinstance(message, AIMessage) and _is_of_another(message, reader):
-        return _without_forms(message)
+        return _without_own_blocks(message)
     if reader == _OLLAMA:
         content = [_for_ollama(block) for block in message.content]
         return message.model_copy(update={"content": content})
@@ -58,15 +59,16 @@ def _readable(message: AnyMessage, reader: str) -> AnyMessage:
 
 
 def _is_of_another(message: AIMessage, reader: str) -> bool:
-    """Whether another provider's model gave this answer. Of a provider not known here: no."""
+    """Whether a model of another provider gave this answer. False for a provider not known here."""
     provider = message.response_metadata.get("model_provider")
     if provider is None:
-        # Answers of before langchain said it. Ollama's are a text.
+        # An answer of before langchain named the provider. Ollama's would be a text, not blocks.
         return reader == _OLLAMA
-    return provider in _PROVIDERS.values() and provider != reader
+    is_known = provider in _PROVIDERS.values()
+    return is_known and provider != reader
 
 
-def _without_forms(message: AIMessage) -> AIMessage:
+def _without_own_blocks(message: AIMessage) -> AIMessage:
     """An answer of text and media alone, without its provider's own blocks."""
     blocks = list[Any]()
     texts = list[str]()
@@ -77,20 +79,25 @@ def _without_forms(message: AIMessage) -> AIMessage:
             blocks.append({"type": "text", "text": words})
         elif isinstance(block, Mapping) and noun_of(block):
             blocks.append(block)
+    content: Any = blocks
     has_text_alone = len(texts) == len(blocks)
-    content = "".join(texts) if has_text_alone else blocks
-    # The form of the content, which is another now.
+    if has_text_alone:
+        content = "".join(texts)
     metadata = dict(message.response_metadata)
+    # It names the form of the content, which is another now.
     metadata.pop("output_version", None)
-    return message.model_copy(update={"content": content, "response_metadata": metadata})
+    changes = {"content": content, "response_metadata": metadata}
+    return message.model_copy(update=changes)
 
 
 def _for_ollama(block: Any) -> Any:
-    """A block of a message that Ollama's client takes: texts and pictures in their bytes."""
-    if not isinstance(block, Mapping) or base64_of(block) is not None:
+    """A block as Ollama's client takes it: a picture with its bytes, and a text for all others."""
+    if not isinstance(block, Mapping):
         return block
-    noun = noun_of(block)
+    if base64_of(block) is not None:
+        return block
     text = words_of(block)
+    noun = noun_of(block)
     if noun:
         text = f"[a {noun} that this model cannot look at]"
     return {"type": "text", "text": text}

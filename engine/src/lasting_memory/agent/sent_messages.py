@@ -1,9 +1,10 @@
 """The messages of a conversation that are sent to a model.
 
-They have no cache marks of clients, and no media that the model's provider refused. A thread keeps
-each message as it came. A provider that refuses one picture would refuse every later request with
-it, too. So before an answer that came without the media stands a note for the person, which also
-names the messages whose media are left out.
+They have no cache marks of clients, and no media that the model's provider refused. Media are
+pictures, sounds, videos and files in a message. A thread keeps each message as it came. A provider
+that refuses one picture would refuse every later request with it, too. So before an answer that came
+without the media stands a note: a message of its own for the person, whose metadata also name the
+messages whose media are left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,32 +31,36 @@ _NOTE = "The model's provider refused {}. It answers without that, now and later
 
 
 def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[Any]) -> list[AnyMessage]:
-    """These messages as a model gets them.
+    """These messages as a model gets them: without notes, cache marks and refused media.
 
     `thread` are all messages of the thread, whose notes say which media are left out.
     """
-    refused = set[str]()
+    refused_ids = set[str]()
     for message in thread:
-        ids = _refused_in(message)
-        refused.update(ids)
+        ids = _ids_in_note(message)
+        refused_ids.update(ids)
     sent = list[AnyMessage]()
     for message in messages:
-        is_note = bool(_refused_in(message))
+        is_note = bool(_ids_in_note(message))
         if not is_note:
-            sent.append(_sent(message, refused))
+            sent.append(_sent(message, refused_ids))
     return sent
 
 
-def _refused_in(message: object) -> list[str]:
-    """The ids in a note; none for what is no note."""
+def _ids_in_note(message: object) -> list[str]:
+    """The ids of the messages that a note names; none for what is no note."""
     if not isinstance(message, AIMessage):
         return []
     return refused_media_of(message.response_metadata)
 
 
-def _sent(message: AnyMessage, refused: set[str]) -> AnyMessage:
+def _sent(message: AnyMessage, refused_ids: set[str]) -> AnyMessage:
+    """A message as a model gets it; the message itself where nothing is taken out of it.
+
+    `refused_ids` are those of the messages whose media are left out.
+    """
     content = without_cache_marks(message.content)
-    if message.id in refused:
+    if message.id in refused_ids:
         content = without_media(content)
     metadata = message.additional_kwargs
     if content is message.content and CACHE_MARK not in metadata:
@@ -68,13 +73,16 @@ def _sent(message: AnyMessage, refused: set[str]) -> AnyMessage:
 def is_refused_request(error: BaseException) -> bool:
     """Whether a provider did not take a request as it was.
 
-    A request that is too long is none: it is summarized, and sent again.
+    It looks at the error and at what it came from. A request that is too long does not count: it
+    is summarized, and sent again.
     """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ContextOverflowError):
             return False
-        if isinstance(cause, ModelInvalidRequestError) or status_of(cause) in _REFUSALS:
+        if isinstance(cause, ModelInvalidRequestError):
+            return True
+        if status_of(cause) in _REFUSALS:
             return True
         cause = cause.__cause__
     return False
@@ -87,47 +95,53 @@ def requests_without_media(
 
     First it is without the media of the turn, then without any. Media of the turn are those that no
     answer of the model has followed. Where the model was changed for one that looks at no pictures,
-    all of them are refused.
+    all of them are refused. Nothing comes for a request without media.
     """
+    # The places of messages with media, in the list of messages.
     with_media = list[int]()
-    of_turn = list[int]()
+    with_media_of_turn = list[int]()
     for number, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            of_turn.clear()
-        if media_nouns(message.content):
-            with_media.append(number)
-            if not isinstance(message, AIMessage):
-                of_turn.append(number)
-    if of_turn:
-        yield _without(messages, of_turn)
-    if len(with_media) > len(of_turn):
-        yield _without(messages, with_media)
+        is_answer = isinstance(message, AIMessage)
+        if is_answer:
+            with_media_of_turn.clear()
+        if not media_nouns(message.content):
+            continue
+        with_media.append(number)
+        if not is_answer:
+            with_media_of_turn.append(number)
+    if with_media_of_turn:
+        yield _without_media_at(with_media_of_turn, messages)
+    if len(with_media) > len(with_media_of_turn):
+        yield _without_media_at(with_media, messages)
 
 
-def _without(
-    messages: Sequence[AnyMessage], numbers: Sequence[int]
+def _without_media_at(
+    numbers: Sequence[int], messages: Sequence[AnyMessage]
 ) -> tuple[list[AnyMessage], AIMessage]:
-    """The messages without the media of these, and the note that says so."""
+    """The messages without the media of those at these places, and the note that says so."""
     changed = list(messages)
+    originals = list[AnyMessage]()
     for number in numbers:
-        message = messages[number]
-        content = without_media(message.content)
-        changed[number] = message.model_copy(update={"content": content})
-    note = _note([messages[number] for number in numbers])
-    return changed, note
+        original = messages[number]
+        content = without_media(original.content)
+        changed[number] = original.model_copy(update={"content": content})
+        originals.append(original)
+    return changed, _note(originals)
 
 
 def _note(messages: Sequence[BaseMessage]) -> AIMessage:
     """The note to the person for messages whose media were refused."""
-    nouns = dict[str, None]()
+    media = list[str]()
     ids = list[str]()
     for message in messages:
         for noun in media_nouns(message.content):
-            nouns[f"a {noun}"] = None
+            named = f"a {noun}"
+            if named not in media:
+                media.append(named)
         if message.id:
             ids.append(message.id)
-    media = " and ".join(nouns)
-    return AIMessage(_NOTE.format(media), response_metadata={REFUSED_MEDIA: ids})
+    text = _NOTE.format(" and ".join(media))
+    return AIMessage(text, response_metadata={REFUSED_MEDIA: ids})
 
 
 def with_advice(messages: Sequence[AnyMessage], advice: str) -> list[AnyMessage]:

@@ -1,4 +1,7 @@
-"""Text of files as prompts show it: without comments, and unable to open or close a block."""
+"""Text of files as prompts show it: without comments, and unable to open or close a block.
+
+A block is a part of the prompt between two tags, such as `<memory>` and `</memory>`.
+"""
 
 import re
 import unicodedata
@@ -7,15 +10,15 @@ from lasting_memory.memory.facts import without_comments
 
 # All characters that compatibility normalization makes a "<" of.
 _BRACKET = re.compile("[<\ufe64\uff1c]")
-_NAMES = "|".join(r"[\W_]{0,3}".join(name) for name in ("polic", "memor", "skill"))
+_BLOCK_NAMES = "|".join(r"[\W_]{0,3}".join(name) for name in ("polic", "memor", "skill"))
 # What follows a "<" that opens or closes a block, also for a reader who sees letters alone.
-_NAME = re.compile(rf"[\W_]{{0,40}}(?:{_NAMES})", re.IGNORECASE)
+_BLOCK_NAME = re.compile(rf"[\W_]{{0,40}}(?:{_BLOCK_NAMES})", re.IGNORECASE)
 # Characters after a "<" that are normalized: that takes time quadratic in accents that follow each
 # other.
 _NAME_CHARS = 60
 
 
-def shown(text: str) -> str:
+def prompt_text(text: str) -> str:
     """File text as a prompt block shows it: without HTML comments and surrounding space.
 
     A "<" that would open or close a block is escaped.
@@ -27,14 +30,15 @@ def shown(text: str) -> str:
 
 def in_one_line(text: str) -> str:
     """Text as a prompt block shows it, in one line with single spaces."""
-    words = shown(text).split()
+    words = prompt_text(text).split()
     return " ".join(words)
 
 
 def _escaped(bracket: re.Match[str]) -> str:
+    """What takes the place of a "<": `&lt;` if it would open or close a block, else itself."""
     start = bracket.end()
     after = bracket.string[start : start + _NAME_CHARS]
     normalized = unicodedata.normalize("NFKD", after)
-    if _NAME.match(normalized):
+    if _BLOCK_NAME.match(normalized):
         return "&lt;"
     return bracket[0]

@@ -1,5 +1,9 @@
 """Skills in the system prompt: read for every run, within a budget of bytes.
 
+A skill is a folder with a file `SKILL.md`, at whose top stand its name and description. The prompt
+lists these, and the model reads the file of a skill that it needs. A client may pin skills: then a
+run gets the texts of their files at once.
+
 deepagents loads skills once for a thread's life and keeps them in thread state, where a client can
 change them. The middleware of this module takes the place of the built-in one by its name, and
 takes them from what a run has read once (`snapshot.py`).
@@ -35,6 +39,8 @@ from lasting_memory.skill_file import MAX_FRONT_MATTER
 
 # Tools of skills: a list, or a function that finds them by name.
 SkillTools = Sequence[BaseTool | Callable[..., Any]] | SkillToolResolver
+# A folder of skills, or the folder and what prompts call it.
+_Folder = str | tuple[str, str]
 
 
 def skills(d: Deployment, tools: SkillTools | None = None) -> "FreshSkills | None":
@@ -51,17 +57,20 @@ def skills(d: Deployment, tools: SkillTools | None = None) -> "FreshSkills | Non
 
     Raises `TypeError` or `ValueError` for what are no tools, or two of one name.
     """
-    return FreshSkills(d, tools) if "/skills/" in d.routes else None
+    if "/skills/" not in d.routes:
+        return None
+    return FreshSkills(d, tools)
 
 
 def _texts_in(value: object) -> list[str]:
-    """The texts of a list. A client may have sent anything in its place."""
+    """The texts of a list; none of anything else, which a client may have sent in its place."""
     if not isinstance(value, list | tuple):
         return []
-    return [name for name in value if isinstance(name, str)]
+    return [text for text in value if isinstance(text, str)]
 
 
-def _added_names(before: object, after: object) -> list[str]:
+def _joined_names(before: object, after: object) -> list[str]:
+    """The names of pinned skills in a thread's state, with those of a run's input."""
     return [*_texts_in(before), *_texts_in(after)]
 
 
@@ -73,7 +82,7 @@ class SkillsState(AgentState[Any]):
     Studio.
     """
 
-    pinned_skills: NotRequired[Annotated[list[str], OmitFromOutput, _added_names]]
+    pinned_skills: NotRequired[Annotated[list[str], OmitFromOutput, _joined_names]]
     # The tools that the last model call was offered for the skills it had read.
     _skill_tools_disclosed: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
 
@@ -96,7 +105,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         self._deployment = deployment
         self._block = deployment.prompt("skills_block.md")
         # deepagents would name each after its folder, "Skills".
-        sources: list[str | tuple[str, str]] = [("/skills/", "Shared")]
+        sources: list[_Folder] = [("/skills/", "Shared")]
         if deployment.has_own_memory:
             sources.append(("/memories/skills/", "Personal"))
         super().__init__(
@@ -109,7 +118,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 
     async def preview(self, snapshot: Snapshot) -> Block:
         """The block as this person's next run will show it. Needs no run."""
-        loaded = await self._of(snapshot)
+        loaded = await self._skills_in(snapshot)
         errors = loaded["skills_load_errors"]
         text = self._block.format(
             skills_locations=self._format_skills_locations(),
@@ -120,47 +129,54 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return Block("skills", text, budget, tuple(errors))
 
     async def _read(self, store: BaseStore, caller: Caller) -> dict[str, Any]:
-        """The skills of a run."""
+        """The skills of a run, as the state of deepagents' middleware."""
         snapshots = run_snapshots(self._deployment)
         snapshot = await snapshots.of_run(store, caller)
-        return await self._of(snapshot)
+        return await self._skills_in(snapshot)
 
-    async def _of(self, snapshot: Snapshot) -> dict[str, Any]:
+    async def _skills_in(self, snapshot: Snapshot) -> dict[str, Any]:
         """The skills of a person and an assistant, as the state of deepagents' middleware."""
-        d = self._deployment
+        files = self._files_in(snapshot)
+        room = self._deployment.limits.skills_block_bytes
+        metadata, errors = await platform.in_thread(_listed, files, room)
+        return {"skills_metadata": metadata, "skills_load_errors": errors}
+
+    def _files_in(self, snapshot: Snapshot) -> list[tuple[str, Item]]:
+        """The files among which those of skills are, with their paths. A person's own come first."""
         files = list[tuple[str, Item]]()
-        # A person's own come first.
-        if d.has_own_memory:
+        if self._deployment.has_own_memory:
             for item in snapshot.memory:
                 path = f"/memories{item.key}"
                 files.append((path, item))
         for item in snapshot.skills:
             path = f"/skills{item.key}"
             files.append((path, item))
-        room = d.limits.skills_block_bytes
-        metadata, errors = await platform.in_thread(_listed, files, room)
-        return {"skills_metadata": metadata, "skills_load_errors": errors}
+        return files
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
+        """The model's answer to a request with the skills, and with the texts of pinned ones.
+
+        Texts of skills that were pinned since the last call go into the thread, before the answer.
+        """
         # What a client sends as an overwrite does not pass the reducer.
         names = _texts_in(request.state.get("pinned_skills"))
         loaded = await self._loaded()
         state: Any = {**request.state, **loaded, "pinned_skills": names}
         request = request.override(state=state)
-        pinned = await SkillsMiddleware.abefore_model(self, state, request.runtime)
-        if pinned is None:
+        update = await SkillsMiddleware.abefore_model(self, state, request.runtime)
+        if update is None:
             return await super().awrap_model_call(request, handler)
-        texts = pinned.pop("messages", [])
+        texts = update.pop("messages", [])
         messages = [*request.messages, *texts]
         request = request.override(messages=messages)
         answer: Any = await super().awrap_model_call(request, handler)
-        return _with_pinned(answer, texts, pinned)
+        return _with_pinned(answer, texts, update)
 
 
 def _with_pinned(answer: Any, texts: Sequence[Any], update: Mapping[str, Any]) -> Any:
-    """A model's answer that puts the texts of pinned skills, and what is known of them, in the thread.
+    """A model's answer that puts the texts of pinned skills, and `update`, into the thread's state.
 
     They stand before the answer: a message between a tool's call and its result would be refused.
     """
@@ -172,22 +188,22 @@ def _with_pinned(answer: Any, texts: Sequence[Any], update: Mapping[str, Any]) -
 
 
 def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMetadata], list[str]]:
-    """The skills among these files (path and item), and a line for each that is left out.
+    """The skills among these files (path and item), and a line for each that is left out. Blocks.
 
-    Of two with one name the first counts. No more are read than `room`, in bytes, is enough for: it
-    blocks for a fraction of a second at most.
+    Of two with one name the first counts. No more are read than `room`, in bytes, is enough for:
+    reading blocks for a fraction of a second at most.
     """
     by_name = dict[str, SkillMetadata]()
     errors = list[str]()
     unread = 0
     for path, item in files:
+        if not validation.SKILL_PATH.fullmatch(path):
+            continue
         name = path.split("/")[-2]
-        is_skill = validation.SKILL_PATH.fullmatch(path)
-        if name in by_name or not is_skill:
+        if name in by_name:
             continue
         text = stored_files.text_of(item) or ""
-        front_matter, _, _ = text.partition("\n---")
-        room -= len(path) + min(len(front_matter), MAX_FRONT_MATTER)
+        room -= len(path) + _front_matter_chars(text)
         if room < 0:
             unread += 1
             continue
@@ -202,14 +218,21 @@ def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMet
     return list(by_name.values()), errors
 
 
+def _front_matter_chars(text: str) -> int:
+    """Characters that are read of a skill's file: its front matter, up to the most that counts."""
+    front_matter, _, _ = text.partition("\n---")
+    return min(len(front_matter), MAX_FRONT_MATTER)
+
+
 def _safe(skill: Mapping[str, Any]) -> SkillMetadata:
     """A skill whose texts can neither close the block, nor open another, nor add a line."""
     safe = dict[str, Any]()
     for field, value in skill.items():
+        safe[field] = value
         if isinstance(value, str):
             safe[field] = in_one_line(value)
-        else:
-            safe[field] = value
-    tools = skill["allowed_tools"]
-    safe["allowed_tools"] = [in_one_line(tool) for tool in tools]
+    tools = list[str]()
+    for tool in skill["allowed_tools"]:
+        tools.append(in_one_line(tool))
+    safe["allowed_tools"] = tools
     return cast("SkillMetadata", safe)

@@ -1,6 +1,7 @@
 """What a run shows of the store: policies, memory, controls and skills, read once, in one batch.
 
-The prompt, the skills and the subagents of a run share what the first of them has read.
+That is the run's snapshot. The prompt, the skills and the subagents of a run share what the first
+of them has read. Controls are what a person has set for their memory, such as a pause.
 """
 
 from collections import OrderedDict
@@ -56,34 +57,40 @@ class Snapshot:
     def chars(self) -> int:
         """Characters of all files."""
         chars = 0
-        for item in (*self.policies, *self.memory, *self.skills):
-            content = str(item.value.get("content", ""))
-            chars += len(content)
+        for files in (self.policies, self.memory, self.skills):
+            for item in files:
+                content = item.value.get("content", "")
+                chars += len(str(content))
         return chars
 
 
 async def read_snapshot(
     d: Deployment, store: BaseStore, actor: Actor, assistant: str, *, with_skills: bool = True
 ) -> Snapshot:
-    """What the store holds now, in one batch for as many files as one search finds."""
+    """What the store holds now, in one batch for as many files as one search finds.
+
+    `with_skills=False` leaves out the assistant's skills.
+    """
     is_temporary = in_temporary_conversation()
-    places = dict[str, Namespace]()
+    folders = dict[str, Namespace]()
     if d.has_memory and not is_temporary:
-        places["memory"] = d.memory.namespace(actor, assistant)
+        folders["memory"] = d.memory.namespace(actor, assistant)
     if with_skills and "/skills/" in d.routes:
         scope = d.scope("/skills/")
-        places["skills"] = scope.namespace(actor, assistant)
+        folders["skills"] = scope.namespace(actor, assistant)
     of_policies = namespaces.policies(actor.org_id)
-    reads: list[Op] = [SearchOp(of_policies, limit=MAX_POLICY_FILES)]
-    reads += control_ops(actor)
-    found, others = await journal.all_items_and(store, list(places.values()), reads)
-    files = dict(zip(places, found, strict=True))
-    policies, *read = others
+    policy_search = SearchOp(of_policies, limit=MAX_POLICY_FILES)
+    other_reads: list[Op] = [policy_search]
+    other_reads += control_ops(actor)
+    places = list(folders.values())
+    listings, results = await journal.all_items_and(store, places, other_reads)
+    files = dict(zip(folders, listings, strict=True))
+    found_policies, *stored_controls = results
     # A search also finds what is stored below a namespace.
-    own_policies = [item for item in policies if item.namespace == of_policies]
+    policies = [item for item in found_policies if item.namespace == of_policies]
     return Snapshot(
-        policies=own_policies,
-        controls=controls_of(read, d),
+        policies=policies,
+        controls=controls_of(stored_controls, d),
         memory=files.get("memory", []),
         skills=files.get("skills", []),
         is_temporary=is_temporary,
@@ -91,14 +98,15 @@ async def read_snapshot(
 
 
 class RunSnapshots:
-    """The snapshots of the last runs of a deployment, by the run's id.
+    """The snapshots of a deployment's last runs.
 
     `chars` are the characters of all their files.
     """
 
     def __init__(self, d: Deployment) -> None:
         self._deployment = d
-        self._kept = OrderedDict[str, Snapshot]()
+        # By the run's id, the oldest first.
+        self._by_run = OrderedDict[str, Snapshot]()
         self.chars = 0
         # Runs may be in threads of their own.
         self._lock = Lock()
@@ -109,27 +117,29 @@ class RunSnapshots:
         Without a server, which gives run ids, each call reads.
         """
         run_id = caller.run_id
-        kept = self._kept.get(run_id)
-        if kept is not None:
-            return kept
+        snapshot = self._by_run.get(run_id)
+        if snapshot is not None:
+            return snapshot
         snapshot = await read_snapshot(self._deployment, store, caller.actor, caller.assistant)
         if run_id:
             self._keep(run_id, snapshot)
         return snapshot
 
     def _keep(self, run_id: str, snapshot: Snapshot) -> None:
+        """Keeps the snapshot of a run, and drops the oldest ones for which there is no room."""
         with self._lock:
-            replaced = self._kept.pop(run_id, None)
+            replaced = self._by_run.pop(run_id, None)
             if replaced is not None:
                 self.chars -= replaced.chars
-            self._kept[run_id] = snapshot
+            self._by_run[run_id] = snapshot
             self.chars += snapshot.chars
-            while self._keeps_too_much():
-                _, oldest = self._kept.popitem(last=False)
+            while self._is_over_full():
+                _, oldest = self._by_run.popitem(last=False)
                 self.chars -= oldest.chars
 
-    def _keeps_too_much(self) -> bool:
-        if len(self._kept) > _RUNS_KEPT:
+    def _is_over_full(self) -> bool:
+        """Whether there are more snapshots, or more characters in them, than are kept."""
+        if len(self._by_run) > _RUNS_KEPT:
             return True
         return self.chars > _CHARS_KEPT
 

@@ -1,7 +1,8 @@
 """What `create_deep_agent` takes from this library: files, middleware and subagents.
 
-Policies, memory and limits are in every stack made here, whatever a fork puts beside them, and in
-an order that is safe. What would take them away is refused where the graph is built.
+A stack is the middleware of one agent, in order. Policies, memory and limits are in every stack made
+here, whatever a fork puts beside them, and in an order that is safe. What would take them away is
+refused where the graph is built.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -97,13 +98,17 @@ def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
     specs = list(own)
     names = {spec["name"] for spec in own}
     if GENERAL_PURPOSE_SUBAGENT["name"] not in names:
-        of_helper: list[Any] = [skills(d)]
-        helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": of_helper}
+        helper_middleware: list[Any] = [skills(d)]
+        helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": helper_middleware}
         specs.insert(0, helper)
     return [_with_policies(d, spec) for spec in specs]
 
 
 def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
+    """A subagent with the stack, the permissions and the approvals that an agent has.
+
+    Raises `ValueError` for one that is no specification, or that names skills.
+    """
     name = spec["name"]
     if "system_prompt" not in spec:  # a compiled or remote graph
         fix = "build its graph with middleware(d) and add it beside: [*subagents(d), it]"
@@ -117,11 +122,14 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
     files = memory_files(d)
     if d.has_memory:
         files.append(f"/memories/agents/{name}/MEMORY.md")
+    extra = spec.get("middleware", ())
+    # The first permission that matches counts.
+    permissions = build_permissions(d)
+    permissions.extend(spec.get("permissions", ()))
     safe: SubAgent = {
         **spec,
-        "middleware": _stack(d, f"the subagent {name!r}", spec.get("middleware", ()), files),
-        # The first rule that matches counts.
-        "permissions": [*build_permissions(d), *spec.get("permissions", ())],
+        "middleware": _stack(d, f"the subagent {name!r}", extra, files),
+        "permissions": permissions,
     }
     # deepagents gives the agent's approvals to a subagent that names none.
     if "interrupt_on" in spec:
@@ -142,20 +150,27 @@ def _stack(
 
     `where` names the agent in errors, `files` are the files of memory in its prompt, `seconds` are
     those that a run may take (None: without a limit), and with `titles` it names its conversations.
+    Raises as `_check_extra`.
     """
-    parts = [part for part in extra if part is not None]
-    for part in parts:
-        _check_part(part, where)
+    called_by_bounds = list[CalledByBounds]()
+    others = list[Middleware]()
+    for part in extra:
+        if part is None:
+            continue
+        _check_extra(part, where)
+        if isinstance(part, CalledByBounds):
+            called_by_bounds.append(part)
+        else:
+            others.append(part)
     # Now, so that a file that cannot be read stops the start and no run.
     load_starting_memory(d)
     d.load_prompts()
-    around = [part for part in parts if isinstance(part, CalledByBounds)]
-    others = [part for part in parts if part not in around]
-    bounds = Bounds(d, seconds, around=around)
-    return [PromptBlocks(d, files, titles=titles), *others, bounds]
+    prompt_blocks = PromptBlocks(d, files, titles=titles)
+    bounds = Bounds(d, seconds, around=called_by_bounds)
+    return [prompt_blocks, *others, bounds]
 
 
-def _check_part(part: object, where: str) -> None:
+def _check_extra(part: object, where: str) -> None:
     """Raises `TypeError` for what is no middleware, `ValueError` for one that replaces another."""
     if not isinstance(part, AgentMiddleware):
         raise TypeError(
@@ -163,6 +178,7 @@ def _check_part(part: object, where: str) -> None:
         )
     if isinstance(part, FreshSkills):
         return
-    for kind, instead in _INSTEAD.items():
-        if isinstance(part, kind) or part.name == kind.__name__:
-            raise ValueError(f"{where} was given a second {part.name}; {instead}.")
+    for middleware_class, advice in _INSTEAD.items():
+        has_name = part.name == middleware_class.__name__
+        if has_name or isinstance(part, middleware_class):
+            raise ValueError(f"{where} was given a second {part.name}; {advice}.")

@@ -1,6 +1,11 @@
-"""Gives a conversation its title, once."""
+"""Gives a conversation its title, once.
 
-from collections.abc import Sequence
+A title is made of the person's first words, or set by the person. Both stand in the metadata of the
+thread, which also say which title was made.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.config import get_config
@@ -12,24 +17,35 @@ from lasting_memory.people import identity
 
 
 async def give_title(messages: Sequence[AnyMessage]) -> None:
-    """Names the run's thread by the person's first words, on a server.
+    """Names the run's thread by the person's first words.
 
-    A temporary conversation gets none. A thread with a title keeps it, unless its only message was
-    edited: then its first words are others.
+    `messages` are those of the thread. Nothing happens without a server, in a temporary
+    conversation, and where the thread keeps the title that it has.
     """
     if not identity.on_server() or in_temporary_conversation():
         return
     of_person = [message for message in messages if isinstance(message, HumanMessage)]
     config = get_config()
     metadata = config.get("metadata") or {}  # the platform copies a thread's metadata to its runs
-    present = metadata.get(TITLE)
-    is_made = present == metadata.get(MADE_TITLE)
-    may_change = is_made and len(of_person) <= 1
-    if present is not None and not may_change:
+    if _keeps_title(metadata, of_person):
         return
     dumped = [message.model_dump() for message in of_person]
     title = await platform.in_thread(title_of, dumped)
-    if not title or title == present:
+    if not title or title == metadata.get(TITLE):
         return
     thread_id = str(config["configurable"]["thread_id"])
     await set_title(thread_id, title)
+
+
+def _keeps_title(metadata: Mapping[str, Any], of_person: Sequence[HumanMessage]) -> bool:
+    """Whether a thread has a title that stays.
+
+    One that was made does not stay if the person has edited their only message: then its first
+    words are others.
+    """
+    title = metadata.get(TITLE)
+    if title is None:
+        return False
+    was_made = title == metadata.get(MADE_TITLE)
+    has_one_message = len(of_person) <= 1
+    return not (was_made and has_one_message)

@@ -31,7 +31,12 @@ def allowed_tools(tools: Sequence[Any]) -> list[Any]:
     """The tools that this run may be offered: a temporary conversation has none of memory."""
     if not in_temporary_conversation():
         return list(tools)
-    return [tool for tool in tools if getattr(tool, "name", None) not in _MEMORY_TOOLS]
+    allowed = list[Any]()
+    for tool in tools:
+        name = getattr(tool, "name", None)
+        if name not in _MEMORY_TOOLS:
+            allowed.append(tool)
+    return allowed
 
 
 def text_result(result: object) -> ToolMessage | None:

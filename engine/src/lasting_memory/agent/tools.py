@@ -1,4 +1,7 @@
-"""The model's tools for memory."""
+"""The model's tools for memory: they add to a file, save the profile, search, and prepare offers.
+
+What a tool refuses it answers with an error, which the model reads and which says what to do.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,8 +15,8 @@ from pydantic.v1 import ValidationError as ValidationErrorV1
 from lasting_memory.agent.backends import ScopedFiles, build_backend
 from lasting_memory.agent.memory_search import find_memories
 from lasting_memory.agent.offers import prepare_offer_tool
+from lasting_memory.agent.omissions import omission_note
 from lasting_memory.agent.unconfirmed import note_of_unconfirmed
-from lasting_memory.agent.unshown import unshown_note
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory.facts import is_form
 from lasting_memory.memory.validation import RefusedWrite
@@ -27,8 +30,8 @@ def memory_tools(
 ) -> list[BaseTool]:
     """The tools for `/memories/`; none where there is no such folder.
 
-    They are `search_memories`; `append_memory`, if the agent may write there; and `save_profile`,
-    if it may and there are profiles; and `prepare_offer`, where a group has a folder to which lines
+    They are `search_memories`; `append_memory`, if the agent may write there; `save_profile`, if it
+    may and there are profiles; and `prepare_offer`, where a group has a folder to which lines
     may be offered.
 
     `descriptions` are a fork's own, by tool. Each replaces all that the model is told of the tool.
@@ -53,7 +56,8 @@ def memory_tools(
     if d.has_offers:
         tools.append(prepare_offer_tool(d))
     for memory_tool in tools:
-        memory_tool.description = descriptions.get(memory_tool.name, memory_tool.description)
+        if memory_tool.name in descriptions:
+            memory_tool.description = descriptions[memory_tool.name]
     return tools
 
 
@@ -77,20 +81,21 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
         if not plain(text).strip():
             raise ToolException("Error: the text is empty; give the text that is to be added.")
 
-        added = ""
+        # What the last attempt at the change made: a file that moves meanwhile is changed anew.
+        addition = ""
         after = ""
 
-        def appended(before: str) -> str:
-            nonlocal added, after
-            added = lacking(before, text)
-            after = with_addition(before, added)
+        def append(before: str) -> str:
+            nonlocal addition, after
+            addition = lacking(before, text)
+            after = with_addition(before, addition)
             return after
 
-        await _change(backend, path, appended)
-        if not added:
+        await _change(backend, path, append)
+        if not addition:
             return f"Nothing was added: it stands in {path} already."
         size = len(after.encode())
-        note = await unshown_note(backend, d, path, size)
+        note = await omission_note(backend, d, path, size)
         return f"Added to {path}.{note}"
 
     append_memory.handle_tool_error = True
@@ -99,10 +104,11 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
 
 def with_addition(before: str, addition: str) -> str:
     """A text with an addition behind it, in lines of its own; "" adds nothing."""
-    lacks_break = bool(before) and not before.endswith("\n")
-    if addition and lacks_break:
-        return f"{before}\n{addition}"
-    return before + addition
+    if not addition or not before:
+        return before + addition
+    if before.endswith("\n"):
+        return before + addition
+    return f"{before}\n{addition}"
 
 
 def lacking(before: str, text: str) -> str:
@@ -113,53 +119,55 @@ def lacking(before: str, text: str) -> str:
     """
     text = plain(text).rstrip().strip("\n")
     lines = text.split("\n")
-    present = [compared(line) for line in before.split("\n")]
-    if any(_belongs(line) for line in lines):
-        return "" if _contains(present, lines) else f"{text}\n"
-    known = {line.strip() for line in present}
-    added = list[str]()
+    lines_before = [compared(line) for line in before.split("\n")]
+    if any(map(_needs_its_context, lines)):
+        is_present = _contains(lines_before, lines)
+        return "" if is_present else f"{text}\n"
+    facts_before = {line.strip() for line in lines_before}
+    new_lines = list[str]()
     for line in lines:
         fact = compared(line).strip()
         is_empty = not line.strip()
-        if is_empty or fact not in known:
-            added.append(line)
-    addition = "\n".join(added)
+        if is_empty or fact not in facts_before:
+            new_lines.append(line)
+    addition = "\n".join(new_lines)
     addition = addition.strip("\n")
     if not addition.strip():
         return ""
     return f"{addition}\n"
 
 
-def _contains(present: Sequence[str], lines: Sequence[str]) -> bool:
-    """Whether these lines stand in a file, one after the other. `present` are compared forms."""
+def _contains(lines_before: Sequence[str], lines: Sequence[str]) -> bool:
+    """Whether these lines stand in a file, one after the other.
+
+    `lines_before` are the file's lines as `compared` spells them.
+    """
     compared_lines = [compared(line) for line in lines]
     wanted = "\n".join(compared_lines)
-    file = "\n".join(present)
+    file = "\n".join(lines_before)
     return f"\n{wanted}\n" in f"\n{file}\n"
 
 
-def _belongs(line: str) -> bool:
+def _needs_its_context(line: str) -> bool:
     """Whether a line means something by those around it: a title, an indented line, code, a table."""
-    return is_form(line) or line.startswith(("#", "|", " ", "\t"))
+    if line.startswith(("#", "|", " ", "\t")):
+        return True
+    return is_form(line)
 
 
 def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:
     """`save_profile`, whose argument and description have the fields of the schema."""
 
     async def save_profile(profile: BaseModel) -> str:
+        # The fields that the model gave. The others stay as they are.
         fields = profile.model_dump(exclude_unset=True, exclude_none=True)
 
-        def updated(before: str) -> str:
-            try:
-                known = schema.model_validate_json(before) if before.strip() else schema()
-            except ValidationError:
-                raise RefusedWrite(
-                    f"{PROFILE_PATH} holds no profile; delete it, then save again."
-                ) from None
-            merged = known.model_copy(update=fields)
+        def set_fields(before: str) -> str:
+            current = _parsed_profile(before, schema)
+            merged = current.model_copy(update=fields)
             return merged.model_dump_json(indent=2, exclude_none=True, by_alias=True) + "\n"
 
-        await _change(backend, PROFILE_PATH, updated)
+        await _change(backend, PROFILE_PATH, set_fields)
         return f"Saved {PROFILE_PATH}."
 
     names = ", ".join(schema.model_fields)
@@ -167,11 +175,13 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
     arguments = create_model("save_profile", profile=(schema, field))
 
     def refusal(error: ValidationError | ValidationErrorV1) -> str:
+        """What the model is told of fields that the schema does not take."""
         reasons = list[str]()
         for detail in error.errors():
-            parts = [str(part) for part in detail["loc"] if part != "profile"]
-            place = ".".join(parts) or "profile"
-            reasons.append(f"{place}: {detail['msg']}")
+            field_path = [str(part) for part in detail["loc"] if part != "profile"]
+            place = ".".join(field_path) or "profile"
+            message = detail["msg"]
+            reasons.append(f"{place}: {message}")
         listed = "; ".join(reasons)
         return f"Error: nothing was saved. {listed}. The fields are {names}."
 
@@ -184,11 +194,28 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
     )
 
 
+def _parsed_profile(text: str, schema: type[BaseModel]) -> BaseModel:
+    """The profile in the text of its file; an empty one for an empty text.
+
+    Raises `RefusedWrite` for a text that is no profile.
+    """
+    if not text.strip():
+        return schema()
+    try:
+        return schema.model_validate_json(text)
+    except ValidationError:
+        raise RefusedWrite(
+            f"{PROFILE_PATH} holds no profile; delete it, then save again."
+        ) from None
+
+
 class _ProfileTool(StructuredTool):
     """`save_profile`. Small models often give the fields themselves, in place of one `profile`."""
 
     def _parse_input(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> Any:
-        if isinstance(tool_input, dict) and tool_input and "profile" not in tool_input:
+        """The arguments of a call, checked; fields without their `profile` get one around them."""
+        are_fields = isinstance(tool_input, dict) and "profile" not in tool_input
+        if tool_input and are_fields:
             tool_input = {"profile": tool_input}
         return super()._parse_input(tool_input, tool_call_id)
 
@@ -199,12 +226,15 @@ async def _change(backend: CompositeBackend, path: str, change: Callable[[str], 
     Raises `ToolException` for a change that is refused, or that waits: nobody takes it for written.
     """
     files = cast("ScopedFiles", backend.routes["/memories/"])
-    reason = await files.achange(path.removeprefix("/memories"), change)
+    key = path.removeprefix("/memories")
+    reason = await files.achange(key, change)
     if reason:
         raise ToolException(reason)
 
 
 def _search_memories(deployment: Deployment) -> BaseTool:
+    """`search_memories`: of each file its path, the note on its unconfirmed lines, and its text."""
+
     @tool(parse_docstring=True)
     async def search_memories(query: str) -> str:
         """Search the files under /memories/ for what is remembered about the user.
@@ -220,7 +250,10 @@ def _search_memories(deployment: Deployment) -> BaseTool:
             # In one line, so that no text looks like another match.
             text = " ".join(match.text.split())
             note = note_of_unconfirmed(match.unconfirmed)
-            parts.append("\n".join(filter(None, [match.path, note, text])))
-        return "\n\n".join(parts)[: deployment.limits.search_result_chars]
+            lines = [match.path, note, text]
+            part = "\n".join(line for line in lines if line)
+            parts.append(part)
+        most_chars = deployment.limits.search_result_chars
+        return "\n\n".join(parts)[:most_chars]
 
     return search_memories

@@ -1,9 +1,13 @@
 """Wraps a chat model, so that its answers are complete and come in bounded time.
 
-An integration takes any stream that ends as a complete answer, tool calls included. Here an answer
-must end as its provider's protocol ends. Another one is retried, and then fails the run: its tool
-calls are never executed, and no message is stored. An answer without text and tool calls is an
-error that says why. A text that was cut is kept, and its metadata say so.
+An integration, langchain's package for a provider, takes any stream that ends as a complete answer,
+tool calls included. Here an answer must end as its provider's protocol ends. Another one is retried,
+and then fails the run: its tool calls are never executed, and no message is stored. An answer
+without text and tool calls is an error that says why. A text that was cut is kept, and its metadata
+say so.
+
+A wrapped model is a copy, in which functions of this module stand in place of the integration's
+`_astream` and `_agenerate`.
 """
 
 import asyncio
@@ -60,16 +64,18 @@ def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
 
 
 def _streams(model: BaseChatModel) -> bool:
-    kind = type(model)
-    has_stream = (
-        kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
-    )
-    return has_stream and model.disable_streaming is not True
+    """Whether a model's integration can stream, and it may."""
+    if model.disable_streaming is True:
+        return False
+    model_class = type(model)
+    if model_class._astream is not BaseChatModel._astream:  # noqa: SLF001
+        return True
+    return model_class._stream is not BaseChatModel._stream  # noqa: SLF001
 
 
 @contextmanager
 def _kept_on_error(answer: Answer) -> Iterator[None]:
-    """An error of the answer has what came of it: its tokens were used."""
+    """Gives an `AnswerError` that is raised what came of the answer: its tokens were used."""
     try:
         yield
     except AnswerError as error:
@@ -78,6 +84,7 @@ def _kept_on_error(answer: Answer) -> Iterator[None]:
 
 
 def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> None:
+    """Has a copy of a model stream each answer, and check it as it comes and ends."""
     streamed = copy._astream  # noqa: SLF001  # what an integration implements
 
     async def astream(
@@ -86,6 +93,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         run_manager: Any = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
+        """The chunks of an answer. Raises `AnswerError` as soon as it is no whole one."""
         answer = Answer(endings)
         with _kept_on_error(answer):
             async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
@@ -106,6 +114,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
+        """The answer as a whole, made of its chunks."""
         result = await agenerate_from_stream(astream(messages, stop, run_manager, **kwargs))
         message = result.generations[0].message
         match message.content:
@@ -117,6 +126,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
 
 
 def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
+    """Has a copy of a model that cannot stream check each answer when it has come."""
     generate = copy._agenerate  # noqa: SLF001
 
     async def agenerate(
@@ -125,6 +135,7 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
+        """The answer as the model gives it. Raises `AnswerError` if it is no whole one."""
         try:
             generated = await generate(messages, stop, run_manager, **kwargs)
         except ValidationError as error:
@@ -150,6 +161,7 @@ def _keep_refusals(copy: BaseChatModel) -> None:
         return
 
     def converted(chunk: dict[str, Any], *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
+        """The chunk as the integration converts it, with the refusal that it has."""
         generation: ChatGenerationChunk | None = convert(chunk, *args, **kwargs)
         refusal = _refusal_in(chunk)
         if generation is not None and refusal:

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from lasting_memory.agent.shown_text import shown
+from lasting_memory.agent.shown_text import prompt_text
 
 Category = Literal[
     "keep",
@@ -354,8 +354,7 @@ def _lines(files: Files, place: str) -> list[str]:
         is_within = is_folder and path.startswith(place)
         if path != place and not is_within:
             continue
-        shown_text = shown(text)
-        for whole_line in shown_text.splitlines():
+        for whole_line in prompt_text(text).splitlines():
             line = whole_line.strip()
             if line and not line.startswith("#"):
                 lines.append(line)

@@ -1,4 +1,9 @@
-"""What the result of a write says of a file of which prompts do not show everything."""
+"""What the result of a write says of a file of which prompts do not show everything.
+
+Prompts show the files that the deployment names, each with its share of the room for memory, and
+leave out the rest: details have files of their own under `/memories/topics/`. The index of topics,
+which prompts show, names these files, so that the model finds them.
+"""
 
 import logging
 import re
@@ -17,20 +22,26 @@ from lasting_memory.deployment import Deployment
 
 logger = logging.getLogger(__name__)
 
-# The file that says which others there are.
+# The index of topics.
 INDEX_PATH = "/memories/topics/index.md"
 _WRITERS = ("write_file", "edit_file")
 
 
-class UnshownNotes:
-    """Adds to the results of deepagents' own writes what `append_memory` says by itself."""
+class OmissionNotes:
+    """Adds notes to the results of deepagents' own writes.
+
+    `append_memory` says by itself what `omission_note` returns.
+    """
 
     def __init__(self, d: Deployment) -> None:
         self._deployment = d
         self._backend = build_backend(d) if d.has_memory else None
 
     async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
-        """The result of a tool's call, with a note if it wrote a file that prompts cut or leave out."""
+        """The result of a tool's call, with a note if it wrote a file that prompts cut or leave out.
+
+        The result as it is, if it is that of another tool or an error, or the file is no memory.
+        """
         if name not in _WRITERS or self._backend is None:
             return result
         path = args.get("file_path")
@@ -39,13 +50,14 @@ class UnshownNotes:
         message = text_result(result)
         if message is None:
             return result
-        note = await unshown_note(self._backend, self._deployment, path)
+        note = await omission_note(self._backend, self._deployment, path)
         if not note:
             return result
-        return message.model_copy(update={"content": f"{message.content}{note}"})
+        content = f"{message.content}{note}"
+        return message.model_copy(update={"content": content})
 
 
-async def unshown_note(
+async def omission_note(
     backend: CompositeBackend, d: Deployment, path: str, size: int | None = None
 ) -> str:
     """What the model is told if prompts will not show all of a file of memory; "" if they will.
@@ -63,43 +75,46 @@ async def unshown_note(
 
 
 async def _note(backend: CompositeBackend, d: Deployment, path: str, size: int | None) -> str:
-    paths = memory_files(d)
-    budget = d.limits.memory_block_bytes
-    if path not in paths:
+    """As `omission_note`. Raises what the store raises."""
+    shown_paths = memory_files(d)
+    if path not in shown_paths:
         # Of a skill, prompts show the description.
-        if INDEX_PATH not in paths or path.startswith("/memories/skills/"):
+        if INDEX_PATH not in shown_paths or path.startswith("/memories/skills/"):
             return ""
-        return await _not_named(backend, path)
-    equal_share = budget // len(paths)
+        return await _note_of_index(backend, path)
+    budget = d.limits.memory_block_bytes
+    equal_share = budget // len(shown_paths)
     if size is not None and size <= equal_share:
         return ""
     sizes = list[int]()
-    for content in await _contents(backend, paths):
+    for content in await _contents(backend, shown_paths):
         sizes.append(len(content))
-    place = paths.index(path)
-    share = shared_room(sizes, budget)[place]
-    if sizes[place] <= share:
+    shares = shared_room(sizes, budget)
+    place = shown_paths.index(path)
+    present_size = sizes[place]
+    share = shares[place]
+    if present_size <= share:
         return ""
     return (
-        f" It has {sizes[place]:,} bytes, of which prompts show {share:,}: its two ends. "
+        f" It has {present_size:,} bytes, of which prompts show {share:,}: its two ends. "
         "Move details to /memories/topics/."
     )
 
 
 async def _contents(backend: CompositeBackend, paths: Sequence[str]) -> list[bytes]:
     """The contents of files under /memories/; b"" of one that is not there."""
-    keys = [path.removeprefix("/memories") for path in paths]
     memory = backend.routes["/memories/"]
+    keys = [path.removeprefix("/memories") for path in paths]
     files = await memory.adownload_files(keys)
     return [file.content or b"" for file in files]
 
 
-async def _not_named(backend: CompositeBackend, path: str) -> str:
+async def _note_of_index(backend: CompositeBackend, path: str) -> str:
     """What the model is told of a file that the index of topics does not name; "" of others."""
-    (index,) = await _contents(backend, [INDEX_PATH])
-    text = index.decode(errors="replace")
+    contents = await _contents(backend, [INDEX_PATH])
+    index = contents[0].decode(errors="replace")
     name = path.removeprefix("/memories/topics/")
-    if _is_named(name, text):
+    if _is_named(name, index):
         return ""
     return f" Prompts do not show this file, and {INDEX_PATH} does not name it: add a line there."
 
@@ -113,7 +128,8 @@ def _is_named(name: str, text: str) -> bool:
     before = r"(?:(?<![A-Za-z0-9_./-])|(?<=topics/))"
     after = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
     literal = re.escape(normalize("NFC", name))
-    whole_name = re.compile(f"{before}{literal}{after}")
-    as_it_is = normalize("NFC", text)
-    as_links = normalize("NFC", unquote(text))
-    return any(whole_name.search(form) for form in (as_it_is, as_links))
+    whole_name = re.compile(before + literal + after)
+    if whole_name.search(normalize("NFC", text)):
+        return True
+    without_escapes = unquote(text)
+    return bool(whole_name.search(normalize("NFC", without_escapes)))
