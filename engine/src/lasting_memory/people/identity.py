@@ -366,24 +366,22 @@ def current_assistant(default: str, runtime: Runtime[Any] | None = None) -> str:
 
 def current_run_id() -> str | None:
     """The current run's id; None without a server, or outside of a run."""
-    run_id = _configured("run_id")
+    try:
+        config = get_config()
+    except RuntimeError:
+        return None
+    run_id = config.get("configurable", {}).get("run_id")
     return str(run_id) if run_id else None
 
 
 def current_thread_id() -> str:
     """The current run's thread; "" outside of a run."""
-    thread_id = _configured("thread_id")
-    return str(thread_id or "")
-
-
-def _configured(name: str) -> Any:
-    """A value of the current run's config; None outside of a run, and for a value it does not have."""
     try:
         config = get_config()
     except RuntimeError:
-        return None
-    configurable = config.get("configurable", {})
-    return configurable.get(name)
+        return ""
+    thread_id = config.get("configurable", {}).get("thread_id")
+    return str(thread_id or "")
 
 
 def time_of_run(run_id: str) -> str:
