@@ -1,5 +1,5 @@
-"""Loading the tests makes a million objects that stay. The garbage collector would walk them again
-and again, which takes a fifth of the time; `conftest.py` turns it on when all is loaded.
+"""The garbage collector is off while the tests are loaded. What is loaded stays, and to walk it
+again and again takes a sixth of that time. `conftest.py` turns it on when all is loaded.
 """
 
 import gc
