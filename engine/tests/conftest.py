@@ -128,6 +128,7 @@ def pytest_collection_finish() -> None:
     """What is loaded now stays: the garbage collector need not walk it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()  # `tests/__init__.py` has turned it off
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -74,7 +74,7 @@ def test_tests_are_those_of_the_fork_and_of_its_engine(started: list[str]) -> No
     assert "--ignore=tests/template" in engine
     started.clear()
     assert checks.proof(template=True) == 0
-    assert started[-1].startswith("DRAW_ANEW=1 engine: python -m pytest -n 8 ")
+    assert started[-1].startswith("DRAW_ANEW=1 engine: python -m pytest -n 5 ")
     assert "--ignore" not in started[-1]
 
 

@@ -29,6 +29,7 @@ from playwright.sync_api import (
 from lasting_memory.testing.people import dev_token
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_LAUNCHER = Path(__file__).parent / "chromium"
 _FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -73,7 +74,9 @@ def open_browser() -> Iterator[Browser | None]:
                 raise RuntimeError(f"REQUIRE_BROWSER is set and {MISSING}.")
             yield None
             return
-        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=_LAUNCHER, args=_FLAGS, env={**os.environ, "CHROMIUM": str(path)}
+        )
         yield browser
         browser.close()
 

@@ -14,9 +14,9 @@ _ENGINE = Path("engine")
 # The template as it is shipped is for its own CI: the other tests of the engine hold in a fork
 # whatever its root says, these need not.
 _AS_SHIPPED = ["--ignore=tests/template"]
-# Eight workers also on two cores: most of a server test is waiting, and they get their share of a
-# busy machine. The tests of a module share its servers.
-_PARALLEL = ["-n", "8", "--dist", "loadfile", "--no-loadscope-reorder"]
+# More workers than two cores: a server test also waits. But each worker loads all tests and has
+# servers of its own, which takes 15 seconds of a core. The tests of a module share its servers.
+_PARALLEL = ["-n", "5", "--dist", "loadfile", "--no-loadscope-reorder"]
 _QUICK = "not proof and not server and not postgres and not browser"
 
 
