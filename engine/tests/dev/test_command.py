@@ -60,8 +60,9 @@ def started(monkeypatch: pytest.MonkeyPatch, project: Path) -> list[str]:
     return lines
 
 
-LINT = [".: ruff check .", ".: ruff format --check .", ".: mypy"]
-LINT_ENGINE = ["engine: ruff check .", "engine: ruff format --check .", "engine: mypy"]
+LINT = [".: ruff check .", ".: ruff format --check ."]
+LINT_ENGINE = ["engine: ruff check .", "engine: ruff format --check ."]
+TYPES = [".: mypy", "engine: mypy"]
 CONTRACTS = "engine: lint-imports --no-logo --no-cache"
 MINE = ".: python -m pytest -n 2 tests"
 
@@ -69,7 +70,10 @@ MINE = ".: python -m pytest -n 2 tests"
 def test_tests_are_those_of_the_fork_and_of_its_engine(started: list[str]) -> None:
     assert checks.test(template=False) == 0
     *before, engine = started
-    assert before == [*LINT, *LINT_ENGINE, CONTRACTS, MINE]
+    lint, types, others = before[:4], before[4:6], before[6:]
+    assert lint == [*LINT, *LINT_ENGINE]
+    assert sorted(types) == TYPES, "in any order: they run at once"
+    assert others == [CONTRACTS, MINE]
     assert engine.startswith("engine: python -m pytest -m not proof ")
     assert "--ignore=tests/template" in engine
     started.clear()
@@ -83,7 +87,7 @@ def test_without_the_engine_s_folder_the_fork_alone_is_checked_and_tested(
 ) -> None:
     (project / "engine/pyproject.toml").unlink()
     assert checks.test(template=False) == 0
-    assert started == [*LINT, MINE]
+    assert started == [*LINT, ".: mypy", MINE]
 
 
 def script(path: Path, text: str) -> None:
@@ -99,6 +103,9 @@ def test_the_exit_code_is_that_of_the_first_tool_that_fails(
     monkeypatch.chdir(project)
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(project))
     assert checks.check() == 7
+    script(project / "ruff", "exit 0")
+    script(project / "mypy", 'test "$(basename "$PWD")" != engine || exit 5')
+    assert checks.check() == 5
     (project / "ruff").unlink()
     with pytest.raises(checks.MissingToolError, match=r"^ruff is not in .*`uv sync`.*\.$"):
         checks.check()

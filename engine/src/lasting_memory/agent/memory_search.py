@@ -338,8 +338,8 @@ def _best_part(query: str, passage: str) -> str:
 
 
 def _best_lines(query: str, file: _File) -> tuple[tuple[int, str], ...]:
-    """The best lines of a file with words of the query, each with its number in it; no title, and
-    none that is over. () for JSON.
+    """The best lines of a file with words of the query, each with its number in the file,
+    from 0; no title, and no line whose day has passed. () for JSON.
     """
     if file.key.endswith(".json"):
         return ()

@@ -140,7 +140,7 @@ class _Reply(NamedTuple):
     """What an answer says about one action: its type, and the action that it edits, if it does."""
 
     kind: str
-    edited_action: str | None
+    edited_name: str | None
 
 
 def _checked_answer(answer: object, interrupt: Pending) -> Any:
@@ -162,12 +162,14 @@ def _checked_answer(answer: object, interrupt: Pending) -> Any:
 
 
 def _checked_decisions(answer: object, requests: Sequence[Request]) -> Any:
-    """Decisions about these actions, rebuilt. Raises `HTTPException` for others than are allowed."""
+    """Decisions about these actions, rebuilt. Raises `HTTPException` 422 for another form, for
+    another number than the actions, and for a decision that is not allowed.
+    """
     rebuilt = _rebuilt(_DECISIONS, answer)
     replies = list[_Reply]()
     for decision in rebuilt["decisions"]:
-        edited_action = decision.get("edited_action", {}).get("name")
-        replies.append(_Reply(decision["type"], edited_action))
+        edited_name = decision.get("edited_action", {}).get("name")
+        replies.append(_Reply(decision["type"], edited_name))
     _check_replies(replies, requests)
     return rebuilt
 
@@ -195,8 +197,8 @@ def _check_replies(replies: Sequence[_Reply], requests: Sequence[Request]) -> No
                 422,
                 f"command.resume answers {request.name[:100]!r} by {reply.kind!r}; allowed are: {allowed}.",
             )
-        if reply.edited_action is not None and reply.edited_action != request.name:
-            edited = f"{reply.edited_action[:100]!r}"
+        if reply.edited_name is not None and reply.edited_name != request.name:
+            edited = f"{reply.edited_name[:100]!r}"
             raise HTTPException(
                 422,
                 f"command.resume edits {edited}; the question is about {request.name[:100]!r}.",

@@ -28,8 +28,10 @@ async def check_store_access(
 
     People read their own memory and their organization's policies. The agent or an operator writes
     them. With the permission `policies:write` people also write the policies of their own
-    organization, and the log says so; `value` is rebuilt then. Raises `HTTPException` 403 or 422,
-    and `RefusedWrite` for a policy that cannot be.
+    organization, and the log says so; `value` then has the policy's text and nothing
+    else. Raises `HTTPException` 403 or 422,
+    and `RefusedWrite` for a policy that
+    no prompt could show, or that a check of the deployment refuses.
     """
     namespace = tuple(value.get("namespace") or ())
     if caller.is_operator:
@@ -56,8 +58,8 @@ async def _check_policy_write(
 ) -> None:
     """Return if a person may put or delete this policy of their organization, and log it.
 
-    Rebuilds `value`. Raises `HTTPException` 403 without the permission, `RefusedWrite` for a policy
-    that cannot be.
+    Of a put, `value` then has the policy's text and nothing else. Raises `HTTPException` 403 without the permission, `RefusedWrite` for a policy that
+    no prompt could show, or that a check of the deployment refuses.
     """
     if not identity.may_write_policies(ctx.user, deployment.settings):
         raise HTTPException(

@@ -46,14 +46,14 @@ class Due:
         return shown.evidence()
 
     def advanced(self) -> Position:
-        """The position once these turns are consolidated."""
+        """The position once these turns are consolidated. Its setbacks are over."""
         talk = self.conversation
         new_hashes = map(hash_of, talk.turns)
         seen = self.position.seen.union(new_hashes)
         if self.whole:
             return Position(talk.updated_at, seen)
         # Without a time it stays due.
-        return Position("", seen)
+        return Position(updated_at="", seen=seen)
 
     @property
     def tokens(self) -> int:

@@ -143,10 +143,10 @@ def _stopped(problem: str, note_kind: str) -> Verdict:
 
 
 async def _waits(draft: Draft, verdict: Verdict, controls: Controls) -> bool:
-    """Whether the person decides about the changes first: they wish to, the changes are not made of
-    conversations, or the deployment has them decide what nobody vouches for, and there is such.
+    """Whether the person decides about the changes first: they wish to, it is so for changes of this
+    kind, or the deployment has them decide what nobody vouches for, and there is such.
     """
-    if controls.review or draft.source:
+    if controls.review or rules_of(draft.record.kind).always_waits:
         return True
     if draft.deployment.unconfirmed != "propose":
         return False

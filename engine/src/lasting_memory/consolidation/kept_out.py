@@ -85,11 +85,11 @@ async def keep_out(
 async def _keep_out_op(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, thread_id: str
 ) -> PutOp:
-    """The operation that keeps out what was said in a conversation up to now, and what was kept out
-    of it before. Raises `NotFoundError` if there is no such conversation.
+    """The operation that keeps out all turns of a conversation up to now, beside those that are kept
+    out already. Raises `NotFoundError` if there is no such conversation.
     """
     run_ids = await _ids_of_runs_under_way(client, thread_id)
-    # The state has what a run that goes on was sent.
+    # The state, not the values of the thread: it already has the message that a run at work was sent.
     state = await client.threads.get_state(thread_id)
     talk = _talk(thread_id, state)
     hashes = set(map(hash_of, talk.turns))

@@ -6,9 +6,12 @@ The engine's are run, too, while it is the folder `engine/`.
 import shutil
 import sys
 import sysconfig
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from lasting_memory.dev.processes import run
+from lasting_memory.dev.processes import INTERRUPTED, run
 
 _ENGINE = Path("engine")
 # The template as it is shipped is for its own CI: the other tests of the engine hold in a fork
@@ -25,12 +28,16 @@ class MissingToolError(RuntimeError):
 
 
 def check() -> int:
-    """Lint and types."""
-    code = _lint(Path())
+    """Lint, types, and the engine's import contracts, up to the first that fails."""
+    folders = [Path()]
+    if _has_engine():
+        folders.append(_ENGINE)
+    for folder in folders:
+        code = _lint(folder)
+        if code:
+            return code
+    code = _check_types(folders)
     if code or not _has_engine():
-        return code
-    code = _lint(_ENGINE)
-    if code:
         return code
     return run([_tool("lint-imports"), "--no-logo", "--no-cache"], _ENGINE)
 
@@ -87,13 +94,26 @@ def _test_engine(*options: str, template: bool, **environ: str) -> int:
 
 
 def _lint(folder: Path) -> int:
-    """ruff and mypy in a folder, up to the first that fails."""
+    """ruff in a folder, up to what fails first."""
     ruff = _tool("ruff")
-    for command in ([ruff, "check", "."], [ruff, "format", "--check", "."], [_tool("mypy")]):
+    for command in ([ruff, "check", "."], [ruff, "format", "--check", "."]):
         code = run(command, folder)
         if code:
             return code
     return 0
+
+
+def _check_types(folders: Sequence[Path]) -> int:
+    """mypy in all of these folders at once, each on a core: it takes half a minute. Returns the
+    first exit code that is not 0.
+    """
+    mypy = _tool("mypy")
+    try:
+        with ThreadPoolExecutor() as threads:
+            codes = list(threads.map(partial(run, [mypy]), folders))
+    except KeyboardInterrupt:  # which ended them, too
+        return INTERRUPTED
+    return next(filter(None, codes), 0)
 
 
 def _has_engine() -> bool:

@@ -83,7 +83,7 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
     """
     thread_id = str(query.thread_id)
     await _check_thread(caller, thread_id, names_person=query.user_id is not None)
-    _, waiting = await interrupts.pending(thread_id)
+    _checkpoint_id, waiting = await interrupts.pending(thread_id)
 
     def questions() -> list[Question]:
         return [

@@ -404,13 +404,16 @@ class OffersOfPerson:
             return offer
 
     def _group_offer(self, offer: Offer) -> GroupOffer:
-        """What crosses of an offer."""
-        today = days.now()
+        """The group's item of an offer that is made now: its text, its author and the day in UTC.
+
+        `unconfirmed` is about the line: nobody vouches for what it says.
+        """
+        now = days.now()
         return GroupOffer(
             id=offer.id,
             author=self.author.user_id,
             text=offer.text,
-            day=f"{today:%Y-%m-%d}",
+            day=f"{now:%Y-%m-%d}",
             unconfirmed=offer.unconfirmed,
         )
 

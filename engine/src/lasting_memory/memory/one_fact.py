@@ -213,7 +213,7 @@ def _is_like(one: str, other: str) -> bool:
 
 
 def wordings_in(files: Mapping[str, str]) -> set[str]:
-    """What each line of these texts says, as `wording` gives it. Blocks."""
+    """What each line of these texts says, as `wording` gives it; "" of an empty line. Blocks."""
     wordings = set[str]()
     for text in files.values():
         lines = lines_of(text)

@@ -150,7 +150,7 @@ class Turn:
             case {"name": "search_memories"}:
                 return f"{self._reply('about')}\n\n{result}"
         if not result.startswith(_WRITTEN):
-            name = _reply_to_refusal(result)
+            name = _name_of_refusal(result)
             reason = result.removeprefix("Error: ")
             shortened = reason[:_REASON_CHARS]
             return self._reply(name, shortened or "...")
@@ -182,7 +182,7 @@ class Turn:
         return "\n\n".join(replies)
 
 
-def _reply_to_refusal(result: str) -> str:
+def _name_of_refusal(result: str) -> str:
     """The name of the reply to the result of a tool that did not write."""
     if PAUSED in result:
         return "paused"

@@ -89,10 +89,10 @@ class Scope:
     def namespace(
         self, actor: Actor, assistant_id: str, claims: Mapping[str, str] = _NOBODYS
     ) -> Namespace:
-        """The namespace of the files of a person with an assistant.
+        """Where the store has the files of this scope, for a person and an assistant.
 
-        No namespace lies below it, so a prefix search finds only itself. `claims` are the verified
-        ones, by name. Raises `NotAMemberError` without the group's claim, `IdentityError` for what
+        It is the root, and one label of the owners' ids in the order of `parts`, with colons between
+        them. So no namespace lies below it. `claims` are the verified ones, by name. Raises `NotAMemberError` without the group's claim, `IdentityError` for what
         no store could hold.
         """
         is_group = "group" in self.parts

@@ -268,19 +268,20 @@ def is_in_process(scope: Scope) -> bool:
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
     """Within this context, in-process clients act as the request's user.
 
-    `auth.py` asks who acts. Outside of the context they act as nobody.
+    `auth.py` asks who acts. Outside of it they act as nobody, of whom `auth.py`
+    is not asked: they may do everything, with anybody's threads.
     """
     if is_aegra():
         from lasting_memory.platform.aegra import users  # noqa: PLC0415
 
-        return _awaited(users.acting(users.user_of(request.user)))
+        return _as_async(users.acting(users.user_of(request.user)))
     from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
     return cast("AbstractAsyncContextManager[None]", with_user(request.user, request.auth))
 
 
 @asynccontextmanager
-async def _awaited(context: AbstractContextManager[None]) -> AsyncIterator[None]:
+async def _as_async(context: AbstractContextManager[None]) -> AsyncIterator[None]:
     """A context manager for `with`, as one for `async with`."""
     with context:
         yield

@@ -213,7 +213,7 @@ Opened = TypeVar("Opened", Store, Checkpointer)
 
 def store() -> AbstractAsyncContextManager[Store]:
     """The value of `store.path`. The platform enters it once per event loop."""
-    return open_store(load_settings(), platform_index())
+    return open_store(load_settings(), server_index())
 
 
 def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
@@ -241,7 +241,7 @@ def stop_embedded(folder: Path) -> None:
         server.stop()
 
 
-def platform_index() -> PostgresIndexConfig | None:
+def server_index() -> PostgresIndexConfig | None:
     """The `store.index` block of the server's configuration, embeddings loaded; None without one.
 
     The platform does not pass it to a store of one's own, so it comes from where the platform keeps

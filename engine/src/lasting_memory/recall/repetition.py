@@ -75,8 +75,10 @@ def asks(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bo
     return any(_holds_knowledge(folder, routes) for folder in folders)
 
 
-def writes(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
-    """Whether a tool call writes memory."""
+def writes_knowledge(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
+    """Whether a tool call writes what is known of people: to memory, or to another route's files but
+    skills and policies, which are instructions.
+    """
     name = _name(call)
     if name in _MEMORY_WRITERS:
         return True

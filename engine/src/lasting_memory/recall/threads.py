@@ -2,8 +2,8 @@
 
 A thread has messages, as the platform gives them; a client may have put any value there. A message
 of a person begins an exchange: with what it led to, until the person speaks again. A turn is the
-text of a message, or a tool call. A turn asks if the person asked for the past in it, or an
-assistant repeats it; such turns count less in a search. Routes are the folders that hold memory or
+text of a message, or a tool call. A turn *asks* (`asks`) where the person asks for
+the past, or an assistant repeats it; such turns count less in a search. Routes are the folders that hold memory or
 shared files.
 """
 
@@ -111,10 +111,10 @@ class Conversation:
         nobody noted that.
         """
         last_change = self.ended_at or self.updated_at or self.date
-        return self._last_stamp or last_change
+        return self._latest_said_at or last_change
 
     @property
-    def _last_stamp(self) -> str:
+    def _latest_said_at(self) -> str:
         """The latest time that a turn is stamped with; "" if none is."""
         last = ""
         for turn in self.turns:
@@ -131,7 +131,7 @@ class Conversation:
         """The day on which something was said in it last; "about" that of its last change where
         nobody noted a time.
         """
-        return self._day(self._last_stamp, zone)
+        return self._day(self._latest_said_at, zone)
 
     def _day(self, stamp: str, zone: ZoneInfo) -> str:
         """The day of a time; "about" that of the conversation where there is none."""
@@ -239,7 +239,7 @@ def _exchanged(
             call_id = str(call.get("id"))
             calls[call_id] = call
             asks = asks or repetition.asks(call, routes)
-            adds = adds or repetition.writes(call, routes)
+            adds = adds or repetition.writes_knowledge(call, routes)
         for turn in _turns(message, calls, routes):
             if asks and turn.speaker == "assistant":
                 turns.append(replace(turn, asks=True))

@@ -92,7 +92,7 @@ def responses(said: Said, body: Body) -> list[bytes]:
         "status": "in_progress",
     }
     events: list[Body] = [{"type": "response.created", "response": response}]
-    output = _add_output(events, said)
+    output = _add_items(events, said)
     status = "completed"
     details = None
     if said.ending:
@@ -119,7 +119,7 @@ def responses(said: Said, body: Body) -> list[bytes]:
     return sse(*events)
 
 
-def _add_output(events: list[Body], said: Said) -> list[Body]:
+def _add_items(events: list[Body], said: Said) -> list[Body]:
     """Adds the events of all items of an answer. Returns the items."""
     output = list[Body]()
     if said.thought:

@@ -87,7 +87,7 @@ class ShownMessages:
         calls = _calls_in(all_messages)
         said = list[str]()
         foreign_texts = list[str]()
-        for message, is_own in self._with_owner():
+        for message, is_own in self._messages_with_is_own():
             if is_own:
                 fields = _fields_of(message)
                 typed = own_text(fields, files=False)
@@ -102,10 +102,10 @@ class ShownMessages:
         has_unread = any(map(_has_unread, all_messages))
         return replace(evidence, has_unread=has_unread)
 
-    def _with_owner(self) -> Iterator[tuple[object, bool]]:
+    def _messages_with_is_own(self) -> Iterator[tuple[object, bool]]:
         """All messages, each with whether it is the person's word.
 
-        Where people with different names speak, a message with a name may be another person's.
+        Where people with several names speak, only messages without a name are.
         """
         names = set[str]()
         for message in self.thread:

@@ -5,8 +5,8 @@ agent's proposal has no batch. `KIND_RULES` says what each kind needs.
 
 A new kind is a name in one of the two types and a row of the table. A kind with batches also has a
 prompt, and a trigger of its name in `consolidation/schedule.py`. Its batch reads conversations, unless
-`consolidation/reading.py` has a case for it. The page has its sentences in `consolidation/part.js`
-(`KINDS`).
+`consolidation/reading.py` has a case for it. Its changes are made at once, unless its row says that
+they wait. The page has its sentences in `consolidation/part.js` (`KINDS`).
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ class KindRules(NamedTuple):
     task_prompt: str = ""
     # Whether the model is shown the topic files that have most words in common with what it reads.
     shows_topics: bool = True
+    # Whether the person decides about its changes first, also where they did not ask for that.
+    always_waits: bool = False
     # Whether lines that are over are taken out. Other batches leave them where they are.
     takes_out_over: bool = False
     # Whether a line goes from the proposal once a conversation that it came from is deleted.
@@ -33,8 +35,10 @@ class KindRules(NamedTuple):
 
 KIND_RULES: Mapping[ProposalKind, KindRules] = {
     "conversations": KindRules("consolidation_task"),
-    "tidy": KindRules("consolidation_tidy", shows_topics=False, takes_out_over=True),
-    "bring": KindRules("consolidation_bring"),
+    "tidy": KindRules(
+        "consolidation_tidy", shows_topics=False, always_waits=True, takes_out_over=True
+    ),
+    "bring": KindRules("consolidation_bring", always_waits=True),
     "dream": KindRules("consolidation_task", ends_with_conversations=True),
     "agent": KindRules(shows_decisions=True),
 }

@@ -33,7 +33,7 @@ from lasting_memory.testing.people import OPERATOR, Person
 PERSON = "person@example.com"
 _LOG_LINES = 30
 _SECONDS = 600
-_LOOKS = ("search_past_conversations", "read_conversation")
+_SEARCH_TOOLS = ("search_past_conversations", "read_conversation")
 COSTS = ("model_calls", "input_tokens", "output_tokens")
 
 
@@ -177,8 +177,9 @@ async def _cost_of(person: Person) -> dict[str, int]:
 
 
 async def _ask(person: Person, question: str) -> dict[str, str]:
-    """Asks the agent in a new conversation. Returns as files its `answer`, and `searches`: a line
-    for each look at past conversations, with its arguments.
+    """Asks the agent in a new conversation. Returns two texts, which a case checks
+    as it checks files: its `answer`, and `searches`, a line for each look at past conversations,
+    with its arguments.
     """
     thread_id = await person.thread(graph_id="agent")
     values = await person.turn(thread_id, question)
@@ -187,7 +188,7 @@ async def _ask(person: Person, question: str) -> dict[str, str]:
     for message in thread_messages:
         for call in message.get("tool_calls") or []:
             name = call["name"]
-            if name not in _LOOKS:
+            if name not in _SEARCH_TOOLS:
                 continue
             arguments = json.dumps(call["args"], ensure_ascii=False)
             search = f"{name} {arguments}"
