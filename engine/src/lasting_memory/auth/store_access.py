@@ -58,8 +58,9 @@ async def _check_policy_write(
 ) -> None:
     """Return if a person may put or delete this policy of their organization, and log it.
 
-    Of a put, `value` then has the policy's text and nothing else. Raises `HTTPException` 403 without the permission, `RefusedWrite` for a policy that
-    no prompt could show, or that a check of the deployment refuses.
+    Of a put, `value` then has the policy's text and nothing else. Raises `HTTPException` 403 without
+    the permission, `RefusedWrite` for a policy that no prompt could show, or that a check of the
+    deployment refuses.
     """
     if not identity.may_write_policies(ctx.user, deployment.settings):
         raise HTTPException(

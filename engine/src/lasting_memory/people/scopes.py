@@ -92,8 +92,8 @@ class Scope:
         """Where the store has the files of this scope, for a person and an assistant.
 
         It is the root, and one label of the owners' ids in the order of `parts`, with colons between
-        them. So no namespace lies below it. `claims` are the verified ones, by name. Raises `NotAMemberError` without the group's claim, `IdentityError` for what
-        no store could hold.
+        them. So no namespace lies below it. `claims` are the verified ones, by name. Raises
+        `NotAMemberError` without the group's claim, `IdentityError` for what no store could hold.
         """
         is_group = "group" in self.parts
         if is_group and self.claim not in claims:
