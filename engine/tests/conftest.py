@@ -43,6 +43,7 @@ from lasting_memory.testing.scripted_anthropic import (
     ScriptedAnthropic,
     Text,
     ToolCall,
+    last_user_text,
     system_text,
     tool_results,
 )
@@ -233,6 +234,20 @@ server = served(OPERATORS="root")
 
 def people(server: DevServer, model: ScriptedAnthropic, *names: str) -> list[Person]:
     return [server.person(name, model=model) for name in names]
+
+
+def batch_with(words: str) -> Callable[[dict[str, Any]], bool]:
+    """A rule for what a consolidation asks about a batch in which somebody said these words.
+
+    The servers of a worker share a model, and a consolidation that an earlier test left behind may
+    still ask it. The batch is the result of a tool, behind the task.
+    """
+
+    def is_asked(body: dict[str, Any]) -> bool:
+        is_task = "Conversations with something new" in last_user_text(body)
+        return is_task and words in str(body["messages"])
+
+    return is_asked
 
 
 def note(fact: str) -> ToolCall:

@@ -26,6 +26,7 @@ from lasting_memory.testing.scripted_anthropic import (
 )
 from tests.auth.test_fields import CONFIG, CONFIGURABLE
 from tests.auth.world import ACCEPT
+from tests.conftest import batch_with
 
 pytestmark = [pytest.mark.server, pytest.mark.begins_first]
 
@@ -218,7 +219,7 @@ async def test_only_operators_name_a_person_to_consolidation(
     )
     await person.say(said := f"said by {alice}")
     model.script(
-        "Conversations with something new",
+        batch_with(said),
         [ToolCall("search_recent_conversations", {})],
         [Text("done")],
     )

@@ -3,6 +3,7 @@
 The fixture of `tests/conftest.py` holds what other tests are answered to that as well.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from importlib import metadata
@@ -20,11 +21,10 @@ from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import FILE, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from tests.conftest import batch_with
 from tests.http.answers import JSON, check, operation_of, operations, spec
 
 ROUTES = sorted(operations())
-# In what a model is asked about a batch.
-CONSOLIDATING = "Conversations with something new"
 # What is an object of anything: a profile's fields, and what is the platform's or other code's.
 FREE = {
     "ProfileField.schema",
@@ -95,18 +95,20 @@ async def read_again(
     model: ScriptedAnthropic,
 ) -> None:
     """All conversations are read again, until that is stopped while the model reads the first."""
+    is_asked = Event()
     may_go_on = Event()
 
     def waits(_: object) -> list[Text]:
+        is_asked.set()
         may_go_on.wait(300)
         return [Text("done")]
 
-    model.script(CONSOLIDATING, waits)
+    model.script(batch_with("gliders"), waits)
     beginning: dict[str, Any] = {"from": "beginning"}
     tokens = (await made("POST", "/memory/consolidate", **beginning))["tokens"]
     begun = await made("POST", "/memory/consolidate", **beginning, tokens=tokens)
     assert begun["dream"]["status"] == "reading"
-    await model.asked(CONSOLIDATING)
+    assert await asyncio.to_thread(is_asked.wait, 300)
     assert (await made("GET", "/memory/dream"))["dream"]["cap"] == tokens
     assert (await made("DELETE", "/memory/dream"))["dream"]["status"] == "ended"
     may_go_on.set()
@@ -150,7 +152,7 @@ async def test_a_person_s_answers_are_as_the_server_describes_them(
 
     added = ToolCall("append_memory", {"path": "/memories/topics/air.md", "text": "- flies"})
     await read_again(made, model)
-    model.script(CONSOLIDATING, [added], [Text("done")])
+    model.script(batch_with("gliders"), [added], [Text("done")])
     assert (await made("POST", "/memory/consolidate", dry_run=True))["files"]
     model.script("brought a text along", [added], [Text("done")])
     assert (await made("POST", "/memory/bring", {"text": "- flies"}))["proposal"]

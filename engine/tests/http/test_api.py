@@ -21,7 +21,7 @@ from lasting_memory.testing.scripted_anthropic import (
     after,
     tool_results,
 )
-from tests.conftest import served
+from tests.conftest import batch_with, served
 from tests.http.conftest import NOTES
 
 
@@ -87,7 +87,7 @@ async def test_somebody_forgotten_leaves_nothing(
     finished = await person.thread()
     await person.turn(finished, "remember")
     model.script(
-        "Conversations with something new",
+        batch_with("remember"),
         [ToolCall("search_recent_conversations", {})],
         [Text("done")],
     )
@@ -175,9 +175,7 @@ async def test_each_line_says_who_wrote_it_and_where(
     for thread, said in zip(threads, ("likes dill", "I like leek", "I like kale"), strict=True):
         await person.turn(thread, said)
     named = f"- likes leek (2026-01-01, thread {threads[1]})"
-    model.script(
-        "Conversations with something new", [note(f"{named}\n- likes kale")], [Text("done")]
-    )
+    model.script(batch_with("I like leek"), [note(f"{named}\n- likes kale")], [Text("done")])
     await person.say("go", "consolidation_agent")
     await person.write(FILE, f"# Food\n{await person.read()}")
     file = await person.made("GET", "/memory/file", **NOTES)
@@ -256,7 +254,7 @@ async def test_operators_see_what_is_due_and_a_line_a_run(
     assert (
         await root.ask("GET", "/memory/operations", user_id=alice, org_id="acme")
     ).status_code == 422, "it is about all"
-    model.script("Conversations with something new", [WRITE], [Text("done")])
+    model.script(batch_with("metric units, please"), [WRITE], [Text("done")])
     consolidation = await person.thread()
     await person.turn(consolidation, "consolidate", "consolidation_agent")
     assert (await root.made("GET", "/memory/operations"))["due"]["people"] == before["people"]

@@ -96,9 +96,9 @@ class Over(NamedTuple):
         return restored_lines.with_lines_restored(present, content, dropped)
 
 
-class FileNotes(NamedTuple):
-    """What is to be said of a file: which of its lines are over, and what lines of it say, or fields
-    of a JSON object, that nobody vouches for.
+class NotedLines(NamedTuple):
+    """The lines of a file that its reader gets a note on: which are over, and what those say, or
+    fields of a JSON object, that nobody vouches for.
     """
 
     over: Over
@@ -604,20 +604,20 @@ class RouteFiles(ScopedFiles):
         began = journal.began_of_caller(caller)
         return Folder(self._deployment, store, place, self._route, author, began)
 
-    async def anotes(self, path: str) -> FileNotes:
+    async def anotes(self, path: str) -> NotedLines:
         """What a model that reads a file is told beside its text; of what is no text, nothing."""
         if not validation.is_plain(path):
-            return FileNotes(Over(), [])
+            return NotedLines(Over(), [])
         item, profile = await self._file_and_profile(path)
         over = await self._over_in(path, item, profile)
         text = stored_files.text_of(item) if item else None
         if item is None or text is None:
-            return FileNotes(over, [])
+            return NotedLines(over, [])
         signs = signs_in(item.value)
         if not signs:  # nobody has to vouch for its lines
-            return FileNotes(over, [])
+            return NotedLines(over, [])
         doubtful = await platform.in_thread(unconfirmed_lines, path, text, signs)
-        return FileNotes(over, doubtful)
+        return NotedLines(over, doubtful)
 
     async def aover(self, path: str) -> Over:
         """Which lines of a file are over; none of what is no text, and where nothing is remembered."""
@@ -664,7 +664,7 @@ class RouteFiles(ScopedFiles):
         says so behind the line.
         """
         result = await super().agrep(pattern, path, glob, max_count=max_count)
-        notes_by_path = dict[str, FileNotes]()
+        notes_by_path = dict[str, NotedLines]()
         for match in result.matches or []:
             file_path = match["path"]
             if file_path not in notes_by_path:
