@@ -84,8 +84,8 @@ audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (ne
 	$(PIP) -c constraints.txt pip-audit
 	$(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
 
-upgrade: $(VENV)/.installed ## pin the newest releases that fit together (needs uv and the network); then `make test`
-	@$(COMMAND) upgrade
+upgrade: $(VENV)/.installed ## pin the newest releases that fit together (needs uv and the network); then `make test`. BEYOND_BOUNDS=1: also what the engine excludes
+	@$(COMMAND) upgrade $(if $(BEYOND_BOUNDS),--beyond-bounds)
 
 upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes for this fork (DRY_RUN=1: no more), then runs its tests
 	@$(PYTHON) -m lasting_memory.dev.upgrade $(if $(DRY_RUN),--dry-run) -- "$(FROM)"

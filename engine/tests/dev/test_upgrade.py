@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from lasting_memory.dev.engine_source import UpgradeError
 from lasting_memory.dev.upgrade import main, upgrade_engine
+from lasting_memory.dev.upper_bounds import without_upper_bounds
+
+ENGINE = Path(__file__).parents[2]
 
 TEMPLATE = {
     "langgraph.json": '{\n  "dependencies": ["./engine", "."],\n  "graphs": {}\n}\n',
@@ -571,13 +575,13 @@ ASKED = [
 ]
 
 
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, uv: str) -> None:
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, uv: str, *options: str) -> None:
     """`make upgrade` with this script as uv."""
     write(folder, {"pyproject.toml": PROJECT, "langgraph.json": SERVER, "uv": f"#!/bin/sh\n{uv}\n"})
     (folder / "uv").chmod(0o755)
     monkeypatch.chdir(folder)
     monkeypatch.setattr("shutil.which", lambda _: str(folder / "uv"))
-    monkeypatch.setattr("sys.argv", ["upgrade"])
+    monkeypatch.setattr("sys.argv", ["upgrade", *options])
     main()
 
 
@@ -643,3 +647,83 @@ def test_uv_is_found_beside_the_interpreter_where_make_puts_it(
     monkeypatch.setattr("sys.argv", ["upgrade"])
     main()
     assert (tmp_path / "constraints.txt").read_text() == RESOLVED
+
+
+BOUNDED_ENGINE = """[project]
+name = "lasting-memory"
+dependencies = [
+  "deepagents>=0.7.32,<0.8",  # 0.8 renames its middlewares
+  "fastapi>=0.165,!=0.166.1,<=0.170; python_version < '3.13'",
+  "pyjwt[crypto]~=2.15",
+  "pyyaml>=6",
+]
+[project.optional-dependencies]
+dev = ["langgraph-cli[inmem]==0.4.40"]
+"""
+
+
+def test_an_upgrade_beyond_bounds_takes_the_upper_bounds_alone_out_of_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"engine/pyproject.toml": BOUNDED_ENGINE, "resolved": RESOLVED})
+    run(tmp_path, monkeypatch, "cp engine/pyproject.toml while; cat resolved", "--beyond-bounds")
+    project = tomllib.loads((tmp_path / "while").read_text())["project"]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    expected = [
+        "deepagents>=0.7.32",
+        "fastapi!=0.166.1,>=0.165; python_version < '3.13'",
+        "pyjwt[crypto]>=2.15",
+        "pyyaml>=6",
+        "langgraph-cli[inmem]",
+    ]
+    assert [Requirement(each) for each in requirements] == [Requirement(each) for each in expected]
+    assert "# 0.8 renames its middlewares" in (tmp_path / "engine/pyproject.toml").read_text()
+    assert (tmp_path / "constraints.txt").read_text() == RESOLVED
+
+
+def test_bounds_come_back_where_nothing_fits_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"engine/pyproject.toml": BOUNDED_ENGINE})
+    with pytest.raises(SystemExit, match="Nothing was changed"):
+        run(tmp_path, monkeypatch, "exit 1", "--beyond-bounds")
+    assert (tmp_path / "engine/pyproject.toml").read_text() == BOUNDED_ENGINE
+
+
+@pytest.mark.parametrize(
+    ("engine", "error"),
+    [
+        (None, r"^engine/ is not here: the engine is a wheel, .*; leave out --beyond-bounds\.$"),
+        ("[project]\ndependencies = ['mcp<3']\n", r"^'mcp<3' of engine/pyproject\.toml cannot be "),
+    ],
+    ids=["a wheel", "single quotes"],
+)
+def test_bounds_that_cannot_be_changed_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str | None, error: str
+) -> None:
+    if engine is not None:
+        write(tmp_path, {"engine/pyproject.toml": engine})
+    with pytest.raises(SystemExit, match=error):
+        run(tmp_path, monkeypatch, "touch asked", "--beyond-bounds")
+    assert not (tmp_path / "asked").exists()
+    assert (tmp_path / "pyproject.toml").read_text() == PROJECT
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], ["--beyond-bounds", "engine.whl"]])
+def test_an_option_of_packages_or_of_an_engine_is_refused_with_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["upgrade", *options])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"{options[0]} is of " in capsys.readouterr().err
+
+
+def test_the_engines_own_requirements_can_be_without_upper_bounds() -> None:
+    """As the nightly run upgrades it."""
+    text = (ENGINE / "pyproject.toml").read_text("utf-8")
+    project = tomllib.loads(without_upper_bounds(text))["project"]
+    names = {Requirement(each).name for each in project["dependencies"]}
+    assert {"deepagents", "langgraph", "fastapi"} <= names
+    for requirement in project["dependencies"]:
+        assert "<" not in requirement

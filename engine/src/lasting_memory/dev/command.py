@@ -105,8 +105,16 @@ def judge_model(arguments: Arguments) -> Outcome:
 
 def upgrade(arguments: Arguments) -> Outcome:
     """pin the newest releases that fit together (needs uv and the network); then test"""
-    _no_arguments("upgrade", arguments)
-    return _main_of("upgrade", [])
+    parser = argparse.ArgumentParser(prog="lasting-memory upgrade")
+    parser.add_argument(
+        "--beyond-bounds",
+        action="store_true",
+        help="also releases that the engine's upper bounds exclude, to see what breaks",
+    )
+    args = parser.parse_args(arguments)
+    settings.project_config(Path())
+    options = ["--beyond-bounds"] if args.beyond_bounds else []
+    return _main_of("upgrade", options)
 
 
 def upgrade_engine(arguments: Arguments) -> Outcome:

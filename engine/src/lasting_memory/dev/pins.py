@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lasting_memory.dev.engine_source import FOLDER, NAME, WHEELS, UpgradeError
+from lasting_memory.dev.upper_bounds import without_upper_bounds
 
 # Packages are resolved for the oldest Python that is tested.
 _PYTHON = "3.11"
@@ -23,6 +24,28 @@ _PYTHON = "3.11"
 _PIN = re.compile(r'"([A-Za-z0-9._-]+)((?:\[[^\]"]*\])?)==([^";]+)"')
 _CONSTRAINTS = re.compile(r"^constraint-dependencies = \[[^\]]*\]$", re.MULTILINE)
 _API_VERSION = re.compile('("api_version": *)"[^"]*"')
+
+
+def upgrade_beyond_bounds(template: Path) -> None:
+    """Pin the newest releases, also those that the engine's upper bounds exclude; the bounds leave
+    engine/pyproject.toml.
+
+    This is for finding out what still breaks, and not for a commit. Raises `UpgradeError`, and
+    nothing is changed, where the engine is a wheel, or nothing fits together.
+    """
+    path = template / FOLDER / "pyproject.toml"
+    if not path.is_file():
+        raise UpgradeError(
+            f"{FOLDER}/ is not here: the engine is a wheel, whose upper bounds cannot be changed; leave out --beyond-bounds."
+        )
+    text = path.read_text("utf-8")
+    unbound = without_upper_bounds(text)
+    path.write_text(unbound, "utf-8")
+    try:
+        upgrade_packages(template)
+    except BaseException:
+        path.write_text(text, "utf-8")
+        raise
 
 
 def upgrade_packages(template: Path) -> None:

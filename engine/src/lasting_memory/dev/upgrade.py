@@ -1,7 +1,8 @@
 """`make upgrade-engine FROM=<folder or wheel>`: another engine in place of the one in use. `make
 upgrade`: newer packages.
 
-python -m lasting_memory.dev.upgrade [--dry-run] [FROM]
+python -m lasting_memory.dev.upgrade [--dry-run] FROM
+python -m lasting_memory.dev.upgrade [--beyond-bounds]
 
 Of an engine, a folder becomes `engine/`. A wheel goes into `wheels/`, `pyproject.toml` pins its
 version, and `engine/` goes. What git ignores in `engine/` stays, but caches. A step that fails
@@ -10,7 +11,8 @@ changes nothing. It says what changed since the engine in use, by the changelog 
 `pyproject.toml` say which of the two is installed (`engine_names.py`). Nothing else of a fork is
 touched.
 
-Without FROM come the newest releases that fit together (`pins.py`).
+Without FROM come the newest releases that fit together (`pins.py`), with `--beyond-bounds` also
+those that the engine excludes.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from pathlib import Path
 from lasting_memory.dev.changes import for_fork, sources_of
 from lasting_memory.dev.engine_names import name_engine
 from lasting_memory.dev.engine_source import FOLDER, NAME, WHEELS, Engine, UpgradeError, read_engine
-from lasting_memory.dev.pins import upgrade_packages
+from lasting_memory.dev.pins import upgrade_beyond_bounds, upgrade_packages
 from lasting_memory.dev.replace_engine import refuse_to_lose, replace_engine
 
 _MAX_NAMED = 10  # paths in a message
@@ -102,9 +104,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         action="store_true",
         help="of an engine: say what would change, and change nothing",
     )
+    parser.add_argument(
+        "--beyond-bounds",
+        action="store_true",
+        help="of packages: also releases that the engine's upper bounds exclude, to see what breaks",
+    )
     args = parser.parse_args(arguments)
+    if args.beyond_bounds and args.source is not None:
+        parser.error("--beyond-bounds is of packages, and goes without FROM")
+    if args.dry_run and args.source is None:
+        parser.error("--dry-run is of an engine, and needs FROM")
     try:
-        if args.source is None:
+        if args.beyond_bounds:
+            upgrade_beyond_bounds(Path.cwd())
+        elif args.source is None:
             upgrade_packages(Path.cwd())
         else:
             source = Path(args.source)
