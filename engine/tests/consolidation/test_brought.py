@@ -348,6 +348,13 @@ def test_the_branch_that_the_person_saw_last_is_read_and_a_circle_ends() -> None
     assert texts(read(json.dumps(talk))) == []
 
 
+@pytest.mark.parametrize("odd", [None, 7, [], {}, ["text"], "image"])
+def test_a_message_of_no_known_kind_is_left_out(odd: object) -> None:
+    talk = json.loads(chatgpt(["one two", "three four"]))[0]
+    talk["mapping"]["a0"]["message"]["content"]["content_type"] = odd
+    assert texts(read(json.dumps(talk))) == ["three four"]
+
+
 def test_what_the_person_told_chatgpt_in_its_settings_is_facts() -> None:
     talk = json.loads(chatgpt(["I like tea"]))[0]
     told = {

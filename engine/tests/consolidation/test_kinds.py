@@ -297,9 +297,12 @@ async def test_what_is_proposed_is_held_to_it_too(adding: Runs) -> None:
 BROUGHT = Part("1", "", [Entry("She likes leek")]).dumped()
 
 
-@pytest.mark.parametrize(("trigger", "given"), [("", ""), ("tidy", ""), ("bring", BROUGHT)])
+@pytest.mark.parametrize(
+    ("trigger", "given"),
+    [("", ""), ("tidy", ""), ("bring", BROUGHT), ("unknown", ""), (["tidy"], "")],
+)
 async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(
-    adding: Runs, trigger: str, given: str
+    adding: Runs, trigger: object, given: str
 ) -> None:
     await adding.saved(BEFORE)
     given_up = ToolCall(
@@ -308,7 +311,7 @@ async def test_rehearsals_tidying_and_what_is_brought_are_held_to_it_too(
     calls = [given_up, edit("- hates dill\n", ""), append("- likes leek, likes fennel")]
     adding.model.script(AGAIN, *[[call] for call in calls], READY)
     adding.model.script(
-        {"": TASK, "tidy": "Tidy this", "bring": "brought a text"}[trigger],
+        {"tidy": "Tidy this", "bring": "brought a text"}.get(str(trigger), TASK),
         *[[call] for call in calls],
         READY,
     )

@@ -4,6 +4,7 @@ refuses and records.
 
 import json
 from contextvars import Context as Variables
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory.agent.budget import TokenBudgetError
 from lasting_memory.consolidation import Owner, find_backlog, records, start
 from lasting_memory.consolidation.drafts import draft_store
+from lasting_memory.consolidation.record import EndFields, Record, StoredRecord
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed
@@ -363,3 +365,9 @@ async def test_a_sweep_says_who_is_due_and_for_whom_a_run_is_planned_already(
     due = await find_backlog(deployed(), run.platform, run.store)  # type: ignore[arg-type]
     assert due["people"] == 3
     assert "started for 0 people. 3 were due, for 3" in await swept("two")
+
+
+def test_what_is_stored_of_a_record_has_the_fields_of_a_record() -> None:
+    names = {each.name for each in fields(Record)}
+    assert StoredRecord.__required_keys__ == names
+    assert EndFields.__optional_keys__ < names

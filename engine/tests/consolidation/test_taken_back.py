@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lasting_memory.consolidation.guard import without
+from lasting_memory.consolidation.said_since import last_words
 from lasting_memory.consolidation.taken_back import Dated, returning, taken_back
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import Changed, Declined
@@ -260,3 +261,36 @@ def test_no_removed_line_is_left_and_nothing_else_is_lost(
     assert set(present) <= set(now)
     assert set(now) <= {*present, *written}
     assert returning(left, files, taken, []) == {}, "and then there is nothing to drop any more"
+
+
+def input_of(*messages: object) -> dict[str, object]:
+    """A run with this input, as the platform lists it."""
+    return {"kwargs": {"input": {"messages": [*messages]}}}
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {},
+        {"kwargs": None},
+        {"kwargs": ["input"]},
+        {"kwargs": {"input": ["messages"]}},
+        {"kwargs": {"input": {"messages": {"role": "user"}}}},
+        input_of(None),
+        input_of(7),
+        input_of({"role": ["user"], "content": FACT}),
+        input_of({"role": "tool", "content": FACT}),
+        input_of({"role": "remove", "content": FACT}),
+        input_of({"role": "assistant", "content": FACT, "tool_calls": "read_file"}),
+        input_of({"role": "assistant", "content": FACT, "tool_calls": [1]}),
+    ],
+)
+def test_an_input_that_no_graph_takes_says_nothing(run: dict[str, object]) -> None:
+    assert last_words(run) == ""
+
+
+def test_the_last_words_of_a_run_are_its_person_s_last_message() -> None:
+    first = {"role": "user", "content": "Hello"}
+    last = {"role": "user", "content": FACT}
+    answer = {"role": "assistant", "content": "Noted"}
+    assert last_words(input_of(first, last, answer)) == FACT

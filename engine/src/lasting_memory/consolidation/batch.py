@@ -6,7 +6,6 @@ reads of those that are due.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from lasting_memory.consolidation.positions import Position, hash_of
@@ -29,7 +28,7 @@ class Due:
     position: Position = Position()  # noqa: RUF009  # frozen
     whole: bool = True
     # All messages of the thread, as the platform gives them.
-    messages: Sequence[Any] = field(default=(), repr=False, compare=False)
+    messages: Sequence[object] = field(default=(), repr=False, compare=False)
 
     @property
     def thread_id(self) -> str:

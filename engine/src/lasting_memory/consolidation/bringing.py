@@ -8,7 +8,7 @@ have one proposal. An *entry* is a fact or a message in it. Facts are given by t
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from deepagents.backends.protocol import FileData
 
@@ -122,7 +122,7 @@ class Reading:
             proposal = replace(proposal, id=own_id)
         await memory.propose_instead(proposal, self.older, earlier)
 
-    def told(self, record: Record) -> dict[str, Any]:
+    def told(self, record: Record) -> dict[str, object]:
         """The record as JSON for the request that waits, which alone is told what was left out: by
         reason under "left_out", and lines that the text does not say under "invented".
         """

@@ -15,13 +15,13 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.store.base import BaseStore, Item, Op, PutOp, SearchOp
+from langgraph.store.base import BaseStore, Item, Op, PutOp, Result, SearchOp
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.client import ThreadsClient
+from langgraph_sdk.schema import ThreadSelectField
 
 from lasting_memory import platform
 from lasting_memory.agent.file_sections import sections
@@ -35,7 +35,7 @@ from lasting_memory.consolidation.facts import Key, TextFile, differences, text_
 from lasting_memory.consolidation.no_batch import NothingToDoError
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.positions import Position, position_ops
-from lasting_memory.consolidation.record import Record, note
+from lasting_memory.consolidation.record import Record, note, record_in
 from lasting_memory.consolidation.schedule import Trigger
 from lasting_memory.consolidation.stored_memory import StoredMemory
 from lasting_memory.consolidation.taken_back import (
@@ -60,8 +60,6 @@ logger = logging.getLogger(__name__)
 READ_TOOL = "search_recent_conversations"
 _TOPICS = "/memories/topics/"
 _INDEX = "/memories/topics/index.md"
-# Of a record, what adds up over the parts of a text.
-_COUNTS = ("model_calls", "input_tokens", "output_tokens", "found", "proposed")
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
 # More than a file has.
@@ -151,7 +149,7 @@ class Draft:
         created_when_read = dict[str, str]()
         for item in self.shown:
             created_when_read[item.thread_id] = item.conversation.created_at
-        fields = ["thread_id", "created_at"]
+        fields: list[ThreadSelectField] = ["thread_id", "created_at"]
         present = await threads_by_id(threads, self.thread_ids, self.owned, fields)
         created_now = dict[str, str]()
         for thread in present:
@@ -214,7 +212,7 @@ class Draft:
         controls = controls_of(results, self.deployment)
         return since, controls
 
-    async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Deleted, list[Any]]:
+    async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Deleted, list[Result]]:
         """What was deleted since the run began, and the results of these operations: all are carried
         out at once.
         """
@@ -286,7 +284,7 @@ class Draft:
         """A store that has the files, and when their lines were written."""
         ops = list[PutOp]()
         for key, file in self.base.items():
-            value: dict[str, Any] = {**file}
+            value: dict[str, object] = {**file}
             written = self.expired.written.get(key)
             if written is not None:
                 value[WRITTEN] = dict(written)
@@ -373,11 +371,15 @@ class Draft:
             memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
         )
 
-    def _too_old(self, records: Sequence[Item], new_key: str) -> list[str]:
-        """The keys of the stored records for which the new one leaves no room."""
+    def _too_old(self, records: Result, new_key: str) -> list[str]:
+        """The keys of the stored records for which the new one leaves no room. `records` is what a
+        search has found.
+        """
+        if not isinstance(records, list):
+            return []
         other_keys = list[str]()
         for item in records:
-            if item.key != new_key:
+            if isinstance(item, Item) and item.key != new_key:
                 other_keys.append(item.key)
         other_keys.sort()  # a key begins with a time
         number = len(other_keys) + 1
@@ -394,17 +396,20 @@ class Draft:
         item = await self.memory.store.aget(place, key)
         if item is None:
             return record
-        empty = Record("", "")
-        earlier = {**asdict(empty), **item.value}
-        sums = dict[str, Any]()
-        for name in _COUNTS:
-            count = getattr(record, name)
-            sums[name] = earlier[name] + count
-        files = {**earlier["files"], **record.files}
+        earlier = record_in(item)
         status = record.status
         if earlier["status"] == "proposed":
             status = "proposed"
-        return replace(record, status=status, files=files, **sums)
+        return replace(
+            record,
+            status=status,
+            files={**earlier["files"], **record.files},
+            model_calls=earlier["model_calls"] + record.model_calls,
+            input_tokens=earlier["input_tokens"] + record.input_tokens,
+            output_tokens=earlier["output_tokens"] + record.output_tokens,
+            found=earlier["found"] + record.found,
+            proposed=earlier["proposed"] + record.proposed,
+        )
 
     @asynccontextmanager
     async def failure_recorded(self) -> AsyncIterator[None]:

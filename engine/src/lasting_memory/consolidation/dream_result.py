@@ -11,7 +11,7 @@ Files are given by key; their *histories* by key, too, each with the newest revi
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from deepagents.backends.protocol import FileData
 
@@ -47,7 +47,7 @@ _FROM_CONVERSATIONS = frozenset({"consolidation", "agent", "subagent"})
 _SKILLS = "/skills/"
 _NO_FILE = DreamFile("")
 # Values of a field that says nothing.
-_EMPTY_VALUES: Sequence[Any] = (None, "", [], {})
+_EMPTY_VALUES: Sequence[object] = (None, "", [], {})
 
 Histories = Mapping[str, Sequence[Revision]]
 # Ids of the conversations that entries (`memory.sources.entries`) are from, by path and entry.
@@ -421,7 +421,7 @@ def _rebuilt_fields(
     return rebuilt
 
 
-def _revision_with_value(name: str, value: Any, history: Sequence[Revision]) -> Revision | None:
+def _revision_with_value(name: str, value: object, history: Sequence[Revision]) -> Revision | None:
     """The revision that gave a field the value that it has in the newest one; None if that revision
     is no longer kept.
     """
@@ -449,7 +449,7 @@ def _merged_fields(content: str, dream_content: str, replaced: Collection[str]) 
     dream_fields = _object_in(dream_content or "{}")
     if fields is None or dream_fields is None:
         return content
-    merged = dict[str, Any]()
+    merged = dict[str, object]()
     for name, value in fields.items():
         if name not in replaced:
             merged[name] = value
@@ -464,7 +464,7 @@ def _merged_fields(content: str, dream_content: str, replaced: Collection[str]) 
     return _dumped(merged)
 
 
-def _object_in(content: str) -> dict[str, Any] | None:
+def _object_in(content: str) -> dict[str, object] | None:
     """The JSON object that a text is; None for any other text."""
     try:
         value = json.loads(content)
@@ -473,7 +473,7 @@ def _object_in(content: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _dumped(fields: Mapping[str, Any]) -> str:
+def _dumped(fields: Mapping[str, object]) -> str:
     """A JSON object as a file's text."""
     text = json.dumps(fields, indent=2, ensure_ascii=False)
     return f"{text}\n"

@@ -15,7 +15,7 @@ changes the files, `dream_threads.py` finds the conversations to read.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
@@ -296,7 +296,7 @@ class DreamStore:
             ops.append(op)
         return ops
 
-    def _op(self, key: str, value: dict[str, Any] | None) -> PutOp:
+    def _op(self, key: str, value: dict[str, object] | None) -> PutOp:
         """The operation that stores an item of the dream; None as value deletes it."""
         place = namespaces.dream(self.actor)
         return PutOp(place, key, value, index=False)
@@ -331,12 +331,11 @@ def _loaded(type_adapter: "TypeAdapter[_Value]", item: Item) -> _Value | None:
         return None
 
 
-def _dumped(type_adapter: "TypeAdapter[_Value]", value: _Value | None) -> dict[str, Any] | None:
+def _dumped(type_adapter: "TypeAdapter[_Value]", value: _Value | None) -> dict[str, object] | None:
     """A value as it is stored; None, which deletes what is stored, stays None."""
     if value is None:
         return None
-    stored: dict[str, Any]
-    stored = type_adapter.dump_python(value, mode="json")
+    stored: dict[str, object] = type_adapter.dump_python(value, mode="json")
     return stored
 
 
@@ -357,7 +356,7 @@ async def stop(store: BaseStore, actor: Actor, dream: Dream, began: journal.Bega
     return await dreams.stop(dream)
 
 
-async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, Any] | None:
+async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, object] | None:
     """A person's dream with its files, for an export; None without a dream."""
     stored = await DreamStore(store, actor).read()
     dream = stored.dream

@@ -9,10 +9,11 @@ a run reads no further back.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import RunsClient, ThreadsClient
+from langgraph_sdk.schema import Thread, ThreadSelectField
 
 from lasting_memory import platform
 from lasting_memory.consolidation.batch import Due
@@ -42,7 +43,7 @@ class ChangedThread(NamedTuple):
     """A thread that changed since it was consolidated, as the platform lists it."""
 
     owner: Owner
-    thread: Any
+    thread: Thread
     position: Position
 
     @property
@@ -177,13 +178,13 @@ async def read_new_turns(
     their owner's threads, of which each has one.
     """
     thread_ids = list(positions)
-    fields = ["thread_id", "created_at", "updated_at", "values"]
+    fields: list[ThreadSelectField] = ["thread_id", "created_at", "updated_at", "values"]
     listed = await threads_by_id(threads, thread_ids, owned, fields)
     return await platform.in_thread(_new_turns, listed, positions, kept_out)
 
 
 def _new_turns(
-    threads: Sequence[Mapping[str, Any]], positions: Mapping[str, Position], kept_out: KeptOut
+    threads: Sequence[Thread], positions: Mapping[str, Position], kept_out: KeptOut
 ) -> NewTurns:
     """What these threads, which the platform has given, have that is new. Blocks."""
     new_turns = NewTurns()
@@ -205,7 +206,7 @@ def _new_turns(
     return new_turns
 
 
-def _messages_of(thread: Mapping[str, Any]) -> list[Any]:
+def _messages_of(thread: Thread) -> list[object]:
     """The messages of a thread as the platform gives them; none where it has no list of them."""
     values = thread.get("values")
     if not isinstance(values, Mapping):
@@ -250,7 +251,7 @@ def _reading_order(item: ChangedThread) -> tuple[int, str]:
 
 
 async def changed_in(
-    threads: Iterable[Any], deployment: Deployment, store: BaseStore
+    threads: Iterable[Thread], deployment: Deployment, store: BaseStore
 ) -> list[ChangedThread]:
     """Those of these threads that changed. Without temporary and marked ones, and those of no
     owner.

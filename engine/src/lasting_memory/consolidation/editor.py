@@ -4,10 +4,17 @@ memory, or a checkpoint.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from deepagents import CompiledSubAgent, create_deep_agent
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import (
+    AgentMiddleware,
+    AgentState,
+    InputAgentState,
+    ModelRequest,
+    ModelResponse,
+    OutputAgentState,
+)
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableLambda
@@ -28,7 +35,7 @@ from lasting_memory.deployment import DEFAULT_CONSOLIDATION, KINDS, Deployment
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD
 
-Editor = CompiledStateGraph[Any, Context, Any, Any]
+Editor = CompiledStateGraph[AgentState[object], Context, InputAgentState, OutputAgentState[object]]
 
 # Every call pays for the description of every tool. `ls` and `grep` find as much as `glob`.
 _HIDDEN_TOOLS = {"task", "glob"}
@@ -127,7 +134,7 @@ def _system_prompt(d: Deployment) -> str:
     return f"{prompt.rstrip()}\n\n{kinds}"
 
 
-class ModelCalls(AgentMiddleware[Any, Any, Any]):
+class ModelCalls(AgentMiddleware[AgentState[object], Context, object]):
     """Counts the model's calls and tokens, and bounds the calls of an attempt
     (`Consolidation.max_steps`).
     """
@@ -136,19 +143,15 @@ class ModelCalls(AgentMiddleware[Any, Any, Any]):
 
     async def awrap_model_call(
         self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+        request: ModelRequest[Context],
+        handler: Callable[[ModelRequest[Context]], Awaitable[ModelResponse[object]]],
+    ) -> ModelResponse[object]:
         """Make one call, without the hidden tools, and note it in the draft and its record.
 
         Raises `TooManyStepsError` in place of one call too many.
         """
-        tools = list[Any]()
-        for tool_of_request in request.tools:
-            name = getattr(tool_of_request, "name", None)
-            if name not in _HIDDEN_TOOLS:
-                tools.append(tool_of_request)
-        request = request.override(tools=tools)
+        shown_tools = [each for each in request.tools if not _is_hidden(each)]
+        request = request.override(tools=shown_tools)
         draft = CURRENT_DRAFT.get()
         if draft is None:  # a script
             return await handler(request)
@@ -163,6 +166,11 @@ class ModelCalls(AgentMiddleware[Any, Any, Any]):
             draft.record.input_tokens += usage.get("input_tokens", 0)
             draft.record.output_tokens += usage.get("output_tokens", 0)
         return response
+
+
+def _is_hidden(tool_of_request: object) -> bool:
+    """Whether the model is not shown a tool of its request."""
+    return getattr(tool_of_request, "name", None) in _HIDDEN_TOOLS
 
 
 # --- The model's tools

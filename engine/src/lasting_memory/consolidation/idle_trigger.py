@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from lasting_memory.agent.answers import NO_ANSWER
 from lasting_memory.agent.bounds import CalledByBounds
+from lasting_memory.agent.stack import Middleware
 from lasting_memory.consolidation.owners import owner_for
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.conversations.marks import in_temporary_conversation
@@ -18,6 +18,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
+from lasting_memory.people.identity import Context
 from lasting_memory.platform import get_client
 
 logger = logging.getLogger(__name__)
@@ -40,9 +41,9 @@ class IdleTrigger(CalledByBounds):
 
     async def awrap_model_call(
         self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+        request: ModelRequest[Context],
+        handler: Callable[[ModelRequest[Context]], Awaitable[ModelResponse[object]]],
+    ) -> ModelResponse[object]:
         """Answer as `handler` does. A consolidation is planned if the answer ends the turn, or the
         model gave none.
         """
@@ -56,13 +57,13 @@ class IdleTrigger(CalledByBounds):
             self._plan_soon(request.runtime)
         return response
 
-    def _plan_soon(self, runtime: Runtime[Any]) -> None:
+    def _plan_soon(self, runtime: Runtime[Context]) -> None:
         """Plan in the background, so that the turn neither waits nor fails."""
         task = asyncio.create_task(self._plan(runtime))
         self._planning.add(task)
         task.add_done_callback(self._planning.discard)
 
-    async def _plan(self, runtime: Runtime[Any]) -> None:
+    async def _plan(self, runtime: Runtime[Context]) -> None:
         """Plan a consolidation for the run's owner. Logs an error instead of raising it."""
         store = runtime.store
         if store is None or not identity.on_server(runtime):
@@ -85,7 +86,7 @@ class IdleTrigger(CalledByBounds):
             )
 
 
-def _ends_turn(request: ModelRequest[Any], response: ModelResponse[Any]) -> bool:
+def _ends_turn(request: ModelRequest[Context], response: ModelResponse[object]) -> bool:
     """Whether an answer calls no tools, or only such whose result ends the turn (`return_direct`)."""
     ending_tools = set[str]()
     for tool in request.tools:
@@ -98,7 +99,7 @@ def _ends_turn(request: ModelRequest[Any], response: ModelResponse[Any]) -> bool
     return True
 
 
-def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
+def consolidated(d: Deployment) -> Middleware | None:
     """The middleware of an agent whose conversations become memory; None where nothing is to be
     consolidated after them.
     """

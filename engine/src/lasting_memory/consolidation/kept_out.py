@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import LangGraphClient, RunsClient
 from langgraph_sdk.errors import NotFoundError
+from langgraph_sdk.schema import RunSelectField, ThreadState
 
 from lasting_memory import platform, recall
 from lasting_memory.consolidation.facts import Facts, facts_of, weights_of
@@ -118,7 +118,7 @@ async def _ids_of_runs_under_way(client: LangGraphClient, thread_id: str) -> set
     return run_ids
 
 
-def _talk(thread_id: str, state: Any) -> Conversation:
+def _talk(thread_id: str, state: ThreadState) -> Conversation:
     """What is said in a thread with this state."""
     values = state.get("values")
     thread = {"thread_id": thread_id, "values": values}
@@ -151,7 +151,7 @@ async def _last_words_of(
     runs: RunsClient, thread_id: str, run_ids: Collection[str]
 ) -> Collection[str]:
     """What the person said in the inputs of a conversation's runs with these ids."""
-    fields: Any = ["run_id", "kwargs"]
+    fields: list[RunSelectField] = ["run_id", "kwargs"]
     listed = await runs.list(thread_id, limit=_RUNS_READ, select=fields)
     texts = set[str]()
     for run in listed:

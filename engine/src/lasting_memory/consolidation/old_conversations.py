@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.schema import Thread
 
 from lasting_memory.consolidation.dream_files import drop_threads
 from lasting_memory.consolidation.due import changed_in, time_of
@@ -32,10 +32,10 @@ async def delete_old(
     present = now or datetime.now(UTC)
     before = present - timedelta(days=days)
 
-    async def spared(threads: list[Any]) -> set[str]:
+    async def spared(threads: list[Thread]) -> set[str]:
         return await _ids_to_consolidate(threads, before, deployment, store)
 
-    deleted = list[Any]()
+    deleted = list[Thread]()
     for graph in deployment.agents:
         metadata = {"graph_id": graph}
         deleted += await delete_idle(client, metadata, before, spared, store)
@@ -44,7 +44,7 @@ async def delete_old(
 
 
 async def _ids_to_consolidate(
-    threads: Iterable[Any], before: datetime, deployment: Deployment, store: BaseStore
+    threads: Iterable[Thread], before: datetime, deployment: Deployment, store: BaseStore
 ) -> set[str]:
     """The ids of those of these threads that wait to be consolidated before they are deleted. They
     have not changed since `before`.
@@ -52,7 +52,7 @@ async def _ids_to_consolidate(
     if deployment.memory.is_shared:  # nothing is consolidated
         return set()
     waits_since = before - LOOK_BACK
-    may_wait = list[Any]()
+    may_wait = list[Thread]()
     for thread in threads:
         updated_at = time_of(thread["updated_at"])
         if updated_at < waits_since:
@@ -62,7 +62,9 @@ async def _ids_to_consolidate(
     return {item.thread_id for item in changed}
 
 
-async def _forget_deleted(deployment: Deployment, store: BaseStore, threads: Iterable[Any]) -> None:
+async def _forget_deleted(
+    deployment: Deployment, store: BaseStore, threads: Iterable[Thread]
+) -> None:
     """Delete what the store knows of these threads. It knows nothing of those without an owner."""
     ids_by_person = defaultdict[identity.Actor, list[str]](list)
     for thread in threads:

@@ -1,8 +1,8 @@
 """Whose memory a conversation or a run belongs to: its *owner*."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+
+from langgraph_sdk.schema import Thread
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity
@@ -37,7 +37,7 @@ def owner_for(caller: Caller, deployment: Deployment) -> Owner:
     return _owner(caller.actor, caller.assistant, deployment)
 
 
-def owner_of(thread: Mapping[str, Any], deployment: Deployment) -> Owner | None:
+def owner_of(thread: Thread, deployment: Deployment) -> Owner | None:
     """The owner that `auth.py` and the platform stamped on a thread's metadata. None without a valid
     one: no run could act for them.
     """

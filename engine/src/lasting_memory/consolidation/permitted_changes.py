@@ -20,7 +20,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from lasting_memory.consolidation.changed_places import Place, changed_places
 from lasting_memory.consolidation.facts import TextFile, facts_in, facts_of, is_heading, key_of
@@ -399,14 +399,14 @@ class _ObjectMerge:
         self.forbidden = list[ForbiddenChange]()
 
     def merged(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
-    ) -> dict[str, Any]:
+        self, old: Mapping[str, object], new: Mapping[str, object], prefix: str = ""
+    ) -> dict[str, object]:
         """The fields of an object with what is permitted. Notes the others in `forbidden`.
 
         `prefix` stands before the names of an object's fields within another: `address.`. Raises
         `RecursionError` for objects that are nested too deep.
         """
-        result = dict[str, Any]()
+        result = dict[str, object]()
         names = dict.fromkeys([*old, *new])
         for name in names:
             before = old.get(name)
@@ -429,7 +429,7 @@ class _ObjectMerge:
         return result
 
 
-def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+def _is_object(value: object) -> TypeGuard[dict[str, object]]:
     """Whether a value is an object with fields."""
     return isinstance(value, dict) and bool(value)
 
@@ -459,7 +459,7 @@ def _are_same(one: object, other: object) -> bool:
     return one_text == other_text
 
 
-def _fields_of(text: str) -> dict[str, Any] | None:
+def _fields_of(text: str) -> dict[str, object] | None:
     """The fields of a JSON object: {} for an empty text, None for what is no object."""
     if not text.strip():
         return {}

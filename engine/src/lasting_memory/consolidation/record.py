@@ -10,9 +10,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict, Unpack, cast
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
 from lasting_memory.consolidation.brought import proposal_id
@@ -50,6 +50,17 @@ def note(kind: str, *lines: str) -> Note:
     return {"kind": kind, "texts": texts}
 
 
+class EndFields(TypedDict, total=False):
+    """What a run may have to say at its end. The fields are those of `Record`."""
+
+    conversations: int
+    messages: int
+    files: dict[str, str]
+    found: int
+    proposed: int
+    notes: list[Note]
+
+
 @dataclass
 class Record:
     """One run's work, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are
@@ -77,7 +88,7 @@ class Record:
     proposed: int = 0
     notes: list[Note] = field(default_factory=list)
 
-    def ended(self, status: RunStatus, reason: str = "", **more: Any) -> "Record":
+    def ended(self, status: RunStatus, reason: str = "", **more: Unpack[EndFields]) -> "Record":
         """This record at the end of its run, with `more` fields."""
         return replace(
             self,
@@ -91,7 +102,7 @@ class Record:
     def log(self) -> None:
         """Log `consolidation` and a JSON object, for log pipelines."""
         is_done_dry = self.dry_run and self.status == "done"
-        entry: dict[str, Any] = {
+        entry: dict[str, object] = {
             "status": "dry_run" if is_done_dry else self.status,
             "people": 1,
         }
@@ -105,24 +116,56 @@ class Record:
         logger.info("consolidation %s", text)
 
 
+class StoredRecord(TypedDict):
+    """A record as it is stored and shown: the fields of `Record`. `status` may also say what became
+    of a proposal.
+    """
+
+    run_id: str
+    started_at: str
+    ended_at: str
+    status: str
+    reason: str
+    conversations: int
+    messages: int
+    model_calls: int
+    input_tokens: int
+    output_tokens: int
+    undone: int
+    dry_run: bool
+    kind: BatchKind
+    files: dict[str, str]
+    found: int
+    proposed: int
+    notes: list[Note]
+
+
+def record_in(item: Item) -> StoredRecord:
+    """The record that an item of the store holds. It has every field, also where its server knew
+    fewer of them.
+    """
+    empty = Record("", "")
+    fields = {**asdict(empty), **item.value}
+    return cast("StoredRecord", fields)  # only `Draft.keep` and `erase_from_records` store any
+
+
 def now() -> str:
     """The present time, in ISO format, UTC."""
     at = datetime.now(UTC)
     return at.isoformat()
 
 
-async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records as JSON objects, newest first. They have every field of `Record`.
+async def records(store: BaseStore, actor: identity.Actor) -> list[StoredRecord]:
+    """A person's last records, newest first.
 
     Of a run that proposed something the status is what became of the proposal.
     """
     place = namespaces.run_records(actor)
     items = await journal.all_items(store, place)
     proposals = await all_proposals(store, actor)
-    empty = asdict(Record("", ""))
-    newest_first = list[dict[str, Any]]()
+    newest_first = list[StoredRecord]()
     for item in reversed(items):
-        record = {**empty, **item.value}
+        record = record_in(item)
         if record["status"] == "proposed":
             run_id = record["run_id"]
             record["status"] = _status_of_proposal(run_id, proposals)
@@ -168,7 +211,7 @@ async def erase_from_records(
     return len(ops)
 
 
-def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
+def _without(record: Mapping[str, object], fact: Fact) -> dict[str, object]:
     """A stored record without what quotes a fact. Blocks."""
     reason = record.get("reason")
     if isinstance(reason, str) and fact.is_quoted(reason):
@@ -177,15 +220,17 @@ def _without(record: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
     if isinstance(files, Mapping):
         files = _files_without(files, fact)
     notes = list[Note]()
-    for noted in record.get("notes") or []:
-        cleaned = _note_without(noted, fact)
-        notes.append(cleaned)
+    stored_notes = record.get("notes")
+    if isinstance(stored_notes, list):
+        for noted in stored_notes:
+            cleaned = _note_without(noted, fact)
+            notes.append(cleaned)
     return {**record, "files": files, "reason": reason, "notes": notes}
 
 
-def _files_without(files: Mapping[str, Any], fact: Fact) -> dict[str, Any]:
+def _files_without(files: Mapping[str, object], fact: Fact) -> dict[str, object]:
     """The diffs of a stored record by path, without a fact, and without empty ones."""
-    cleaned = dict[str, Any]()
+    cleaned = dict[str, object]()
     for path, stored_diff in files.items():
         diff = stored_diff
         text = str(stored_diff)

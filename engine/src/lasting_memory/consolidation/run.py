@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any, NotRequired
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config, get_store
 from langgraph.graph import START, MessagesState, StateGraph
@@ -83,15 +83,20 @@ _SECONDS = 3
 _SECONDS_NOT_AWAITED = 30
 
 
+# What a run changes of its state, which is its messages.
+_StateUpdate = dict[str, list[BaseMessage]]
+
+
 class State(MessagesState):
     """A client's messages, of which only a text that was brought is read; at the end the run's
     answer in their place.
     """
 
     # Clients may send files to any graph. Nobody reads them here.
-    files: NotRequired[Annotated[dict[str, Any], UntrackedValue(dict, guard=False)]]
+    files: NotRequired[Annotated[dict[str, object], UntrackedValue(dict, guard=False)]]
 
 
+# `Any`: projects name the type of their graphs so, in which `State` is no name of theirs.
 def build_consolidation_agent(
     d: Deployment, model: BaseChatModel | None = None
 ) -> CompiledStateGraph[Any, Context, Any, Any]:
@@ -107,7 +112,7 @@ def build_consolidation_agent(
     d.load_prompts()
     editor = build_editor(d, model)
 
-    async def consolidate(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    async def consolidate(state: State, runtime: Runtime[Context]) -> _StateUpdate:
         """One run: of a script, of an operator for everybody who is due, or of one person. Returns
         the state with the run's answer.
         """
@@ -153,14 +158,14 @@ def _check_limit() -> None:
         )
 
 
-def _answer(text: str) -> dict[str, Any]:
+def _answer(text: str) -> _StateUpdate:
     """The run's answer, in place of all messages of its thread: a thread is used for years."""
     everything = RemoveMessage(id=REMOVE_ALL_MESSAGES)
     answer = AIMessage(text)
     return {"messages": [everything, answer]}
 
 
-async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> dict[str, Any]:
+async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> _StateUpdate:
     """Have the editor answer a script's messages. Returns the state with its answer.
 
     A script has no conversations on a server. It changes memory itself, without a draft.
@@ -226,7 +231,7 @@ async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClie
 def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     """A draft for this run's person, without files or conversations."""
     trigger = _trigger()
-    kind: BatchKind = trigger if is_batch_kind(trigger) else "conversations"
+    kind = _kind_of(trigger)
     context = identity.run_context(runtime)
     caller = Caller.of_run(d, runtime)
     began = journal.began_of_caller(caller)
@@ -240,10 +245,24 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     return Draft(owner, record, memory, trigger)
 
 
-def _trigger() -> Any:
+def _trigger() -> Trigger | None:
     """Why this run was planned, as `auth.py` lets only this server say; None for no such run."""
     metadata = get_config().get("metadata") or {}
-    return metadata.get("trigger")
+    trigger = metadata.get("trigger")
+    if not isinstance(trigger, str):
+        return None
+    try:
+        return Trigger(trigger)
+    except ValueError:
+        return None
+
+
+def _kind_of(trigger: Trigger | None) -> BatchKind:
+    """The kind of batch that a run has which was planned for this reason."""
+    if trigger is None:
+        return "conversations"
+    name = trigger.value
+    return name if is_batch_kind(name) else "conversations"
 
 
 @asynccontextmanager

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from langchain_core.messages import HumanMessage, convert_to_messages
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
+from langgraph_sdk.schema import Run, ThreadSelectField
 
 from lasting_memory import platform, recall
 from lasting_memory.attachments import own_text
@@ -28,12 +28,12 @@ async def said_since(
     the metadata in `owned`.
     """
     messages = list[Dated]()
-    fields = ["thread_id", "values"]
+    fields: list[ThreadSelectField] = ["thread_id", "values"]
     threads = await recall.threads_by_id(client.threads, thread_ids, owned, fields)
     for thread in threads:
         talk = await platform.in_thread(recall.conversation, thread, ("user",))
         present = {turn.text for turn in talk.turns}
-        runs = list[Any]()
+        runs = list[Run]()
         with suppress(NotFoundError):  # the conversation was deleted meanwhile
             runs = await client.runs.list(
                 thread["thread_id"], limit=_RUNS, select=["run_id", "kwargs"]
@@ -49,18 +49,17 @@ async def said_since(
     return messages
 
 
-def last_words(run: Mapping[str, Any]) -> str:
+def last_words(run: Mapping[str, object]) -> str:
     """The last message of a person in a run's input; "" for none, or an input that is no message."""
-    run_arguments = run.get("kwargs") or {}
-    run_input = run_arguments.get("input")
-    messages: Any = None
-    if isinstance(run_input, Mapping):
-        messages = run_input.get("messages")
+    run_arguments = run.get("kwargs")
+    run_input = run_arguments.get("input") if isinstance(run_arguments, Mapping) else None
+    messages = run_input.get("messages") if isinstance(run_input, Mapping) else None
     if not isinstance(messages, list):
         messages = [messages]
     try:
         converted = convert_to_messages(messages)
-    except (NotImplementedError, ValueError):  # what the graph itself refused
+    except (AttributeError, KeyError, NotImplementedError, TypeError, ValueError):
+        # It is what the graph itself refused.
         return ""
     for message in reversed(converted):
         if isinstance(message, HumanMessage):

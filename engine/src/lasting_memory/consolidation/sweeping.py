@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TypedDict
 
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
@@ -116,12 +116,20 @@ async def _tidy_is_due(
     return is_put
 
 
+class Backlog(TypedDict):
+    """What is due: the numbers of people and of their conversations, and when the oldest of these
+    changed; None without one.
+    """
+
+    people: int
+    conversations: int
+    oldest: str | None
+
+
 async def find_backlog(
     deployment: Deployment, client: LangGraphClient, store: BaseStore
-) -> dict[str, Any]:
-    """What a sweep would find now: the numbers of `people` and of `conversations` that are due, and
-    under `oldest` when the oldest of these changed, None without one.
-    """
+) -> Backlog:
+    """What a sweep would find now."""
     due = await _all_due(deployment, client, store)
     people = {item.owner for item in due}
     times = [item.updated_at for item in due]

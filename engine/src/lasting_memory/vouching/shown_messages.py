@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
+    MessageLikeRepresentation,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -122,7 +123,9 @@ class ShownMessages:
 def _message_of(value: object) -> BaseMessage:
     """A message in a thread's values. What is no message is a text from elsewhere."""
     try:
-        (message,) = convert_to_messages([cast("Any", value)])
+        # It is looked at there, and refused if it is none.
+        representation = cast("MessageLikeRepresentation", value)
+        (message,) = convert_to_messages([representation])
     except (AttributeError, KeyError, NotImplementedError, TypeError, ValueError):
         text = _json_text(value)
         return SystemMessage(text)
@@ -175,12 +178,12 @@ def _name_of(message: object) -> str:
     return str(name or "")
 
 
-def _fields_of(message: object) -> Mapping[str, Any]:
+def _fields_of(message: object) -> Mapping[str, object]:
     """The fields of a message; none of what is no message."""
     return message.model_dump() if isinstance(message, BaseMessage) else {}
 
 
-def _attached_text(message: Mapping[str, Any]) -> str:
+def _attached_text(message: Mapping[str, object]) -> str:
     """The texts of files that came with a message; "" if none came."""
     content = message.get("content")
     whole = recall.message_text(content)
@@ -217,7 +220,7 @@ def _foreign_texts_of(
     if not isinstance(message, ToolMessage):
         return [text]
     name = str(message.name)
-    arguments = dict[str, Any]()
+    arguments: Mapping[str, object] = {}
     call = calls.get(message.tool_call_id)
     if call is not None:
         name = call["name"]
@@ -249,7 +252,7 @@ def _provider_results(message: AIMessage) -> list[str]:
     return results
 
 
-def _blocks_of(message: BaseMessage) -> list[Mapping[str, Any]]:
+def _blocks_of(message: BaseMessage) -> list[Mapping[str, object]]:
     """The blocks of a message's content; none if it is one text. Texts among blocks are left out."""
     if not isinstance(message.content, list):
         return []

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from lasting_memory.consolidation.brought.characters import with_newlines
 from lasting_memory.consolidation.brought.entries import (
@@ -72,7 +71,7 @@ def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
         yield from entries_of_page(shown, brought)
 
 
-def _json_in(text: str) -> Any:
+def _json_in(text: str) -> object:
     """The value of a text that is JSON, or a code block with JSON and nothing else; None for any
     other text.
     """

@@ -5,7 +5,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import TypeAdapter
 
@@ -151,11 +151,21 @@ def parts(entries: Sequence[Entry], chars: int) -> list[list[Entry]]:
     return all_parts
 
 
-def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """For the person, what is left out by reason: its number (`count`), and the beginnings of the
-    first texts (`lines`). `left_out` has the texts by reason.
+class Counted(TypedDict):
+    """What is left out for one reason, as the person is told: the number of texts, and the
+    beginnings of the first ones.
     """
-    counts = dict[str, Any]()
+
+    count: int
+    lines: list[str]
+
+
+def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """For the person, what is left out by reason (`Counted`). `left_out` has the texts by reason.
+
+    `Any`: the answers of `/memory` take what is counted for a model of theirs, which has its fields.
+    """
+    counts = dict[str, Counted]()
     for reason, texts in left_out.items():
         if not texts:
             continue

@@ -4,8 +4,7 @@ the person wrote becomes entries.
 
 import html
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from lasting_memory.consolidation.brought.characters import title_of, with_newlines
 from lasting_memory.consolidation.brought.entries import Entry
@@ -15,31 +14,34 @@ from lasting_memory.consolidation.brought.messages import date_of, entries_of_me
 # The title of an activity: what the person asked Gemini.
 PROMPTED = re.compile(r"Prompted\s(.+)", re.DOTALL)
 # The messages of a conversation of ChatGPT are a tree of nodes, which name their parents by key.
-_Node = Mapping[str, Any]
+_Node = Mapping[str, object]
 _Nodes = dict[str, _Node]
 
 
-def entries_of_export(value: dict[str, Any]) -> Iterator[Entry] | None:
+def entries_of_export(value: Mapping[str, object]) -> Iterator[Entry] | None:
     """The entries of an object of an export: a conversation, or an activity. None for any other
     object.
     """
-    if isinstance(value.get("mapping"), dict):
-        return _entries_of_chatgpt(value)
-    if isinstance(value.get("chat_messages"), list):
-        return _entries_of_claude(value)
+    mapping = value.get("mapping")
+    if isinstance(mapping, dict):
+        return _entries_of_chatgpt(value, mapping)
+    messages = value.get("chat_messages")
+    if isinstance(messages, list):
+        return _entries_of_claude(value, messages)
+    title = value.get("title")
     has_header = isinstance(value.get("header"), str)
-    has_title = isinstance(value.get("title"), str)
-    if has_header and has_title:
-        return _entries_of_activity(value)
+    if has_header and isinstance(title, str):
+        return _entries_of_activity(value, title)
     return None
 
 
-def _entries_of_chatgpt(conversation: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries_of_chatgpt(
+    conversation: Mapping[str, object], mapping: Mapping[str, object]
+) -> Iterator[Entry]:
     """The person's messages on the current branch of a conversation, and what they told about
-    themselves in the settings.
+    themselves in the settings. `mapping` are its nodes, by key.
     """
     title = title_of(conversation.get("title"))
-    mapping = conversation["mapping"]
     current = conversation.get("current_node")
     for node in _branch(mapping, current):
         message = node.get("message")
@@ -59,7 +61,7 @@ def _entries_of_chatgpt(conversation: Mapping[str, Any]) -> Iterator[Entry]:
             yield from entries_of_message(text, date, title)
 
 
-def _is_of_person(message: Mapping[str, Any]) -> bool:
+def _is_of_person(message: Mapping[str, object]) -> bool:
     """Whether the person wrote a message of ChatGPT."""
     author = message.get("author")
     if not isinstance(author, Mapping):
@@ -67,7 +69,7 @@ def _is_of_person(message: Mapping[str, Any]) -> bool:
     return author.get("role") == "user"
 
 
-def _instructions_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _instructions_of(message: Mapping[str, object]) -> Mapping[str, object] | None:
     """What the person told about themselves in the settings, by field; None for a message that is
     not about that.
     """
@@ -78,13 +80,13 @@ def _instructions_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return instructions if isinstance(instructions, Mapping) else None
 
 
-def _is_text(content: Mapping[str, Any]) -> bool:
+def _is_text(content: Mapping[str, object]) -> bool:
     """Whether the content of a message of ChatGPT is text, perhaps with images."""
     kind = content.get("content_type")
-    return kind in {"text", "multimodal_text"}
+    return isinstance(kind, str) and kind in {"text", "multimodal_text"}
 
 
-def _branch(mapping: Mapping[str, Any], current: object) -> list[_Node]:
+def _branch(mapping: Mapping[str, object], current: object) -> list[_Node]:
     """The nodes of the branch that the person saw last, oldest first. `current` is the key of its
     last node; where there is no such node, it ends with the last leaf.
     """
@@ -118,10 +120,12 @@ def _last_leaf(nodes: _Nodes) -> str | None:
     return None
 
 
-def _entries_of_claude(conversation: Mapping[str, Any]) -> Iterator[Entry]:
-    """The person's messages in a conversation."""
+def _entries_of_claude(
+    conversation: Mapping[str, object], messages: Sequence[object]
+) -> Iterator[Entry]:
+    """The person's messages in a conversation, which has these `messages`."""
     title = title_of(conversation.get("name"))
-    for message in conversation["chat_messages"]:
+    for message in messages:
         if not isinstance(message, Mapping):
             continue
         if message.get("sender") != "human":
@@ -133,12 +137,12 @@ def _entries_of_claude(conversation: Mapping[str, Any]) -> Iterator[Entry]:
         yield from entries_of_message(text, date, title)
 
 
-def _entries_of_activity(activity: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries_of_activity(activity: Mapping[str, object], title: str) -> Iterator[Entry]:
     """What the person asked Gemini in an item of Google's "My Activity"; nothing for an item that is
-    about something else. Its title says what they did.
+    about something else. Its `title` says what they did.
     """
-    title = html.unescape(activity["title"])
-    asked = PROMPTED.match(title)
+    plain_title = html.unescape(title)
+    asked = PROMPTED.match(plain_title)
     if asked:
         date = date_of(activity)
         yield from entries_of_message(asked[1], date, "")

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from lasting_memory.consolidation.brought.entries import UnreadableError
 
@@ -14,7 +13,7 @@ _MAX_DIGITS = 120
 _BEGINS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
 
 
-def json_of(text: str) -> Any:
+def json_of(text: str) -> object:
     """The value of a JSON text, of JSON lines a list of values; None for a text that is neither.
 
     Raises `UnreadableError` for a text that begins as nothing but JSON does and is none, and for
@@ -46,11 +45,11 @@ def json_of(text: str) -> Any:
     )
 
 
-def _values_of(lines: Iterable[str]) -> tuple[list[Any], ValueError | None]:
+def _values_of(lines: Iterable[str]) -> tuple[list[object], ValueError | None]:
     """The values of JSON lines up to the first that is no JSON, and the error of that line; None if
     all are.
     """
-    values = list[Any]()
+    values = list[object]()
     for line in lines:
         try:
             values.append(_loads(line))
@@ -59,7 +58,7 @@ def _values_of(lines: Iterable[str]) -> tuple[list[Any], ValueError | None]:
     return values, None
 
 
-def _loads(text: str) -> Any:
+def _loads(text: str) -> object:
     """The value of a JSON text.
 
     Raises `ValueError`, and `UnreadableError` for one that is too deep.
@@ -70,7 +69,7 @@ def _loads(text: str) -> Any:
         raise too_deep() from None
 
 
-def json_from(text: str, start: int) -> Any:
+def json_from(text: str, start: int) -> object:
     """The value of the JSON that begins at a position of a page, whatever follows it. Raises
     `UnreadableError` if there is none.
     """

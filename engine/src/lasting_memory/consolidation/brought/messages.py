@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from lasting_memory.consolidation.brought.characters import one_line, with_newlines
 from lasting_memory.consolidation.brought.entries import Entry
@@ -50,7 +49,7 @@ def _parts_of(text: str) -> Iterator[str]:
         yield " ".join(lines)
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """The text of a message with this content: a text, a list of blocks, of which those with text
     count, or an object with either. "" for any other content.
     """
@@ -68,7 +67,7 @@ def text_of(content: Any) -> str:
     return "\n".join(texts)
 
 
-def _text_of_block(block: Any) -> Any:
+def _text_of_block(block: object) -> object:
     """What may be the text of a block, which is a text itself or an object with one."""
     if not isinstance(block, Mapping):
         return block
@@ -76,7 +75,7 @@ def _text_of_block(block: Any) -> Any:
     return block.get("text") if kind == "text" else None
 
 
-def date_of(value: Mapping[str, Any]) -> str:
+def date_of(value: Mapping[str, object]) -> str:
     """The day that an object names, in ISO format; "" for none."""
     for name in DATES:
         day = _day_of(value.get(name))

@@ -7,7 +7,6 @@ lists a value stands in.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from lasting_memory.consolidation.brought.characters import one_line, title_of, with_newlines
 from lasting_memory.consolidation.brought.entries import Entry
@@ -31,7 +30,7 @@ _UNTOLD = re.compile(r"(?:^|_)(?:uu)?ids?$|Ids?$|^(?:type|object|version|model)$
 _MAX_TITLE_DEPTH = MAX_DEPTH // 4
 
 
-def entries_of_value(value: Any, title: str = "", depth: int = 0) -> Iterator[Entry]:
+def entries_of_value(value: object, title: str = "", depth: int = 0) -> Iterator[Entry]:
     """The entries of a JSON value. Raises `UnreadableError` for one that is too deep."""
     if depth > MAX_DEPTH:
         raise too_deep()
@@ -44,7 +43,7 @@ def entries_of_value(value: Any, title: str = "", depth: int = 0) -> Iterator[En
         yield from entries_of_text(with_newlines(value), title)
 
 
-def _entries_of_object(value: dict[str, Any], title: str, depth: int) -> Iterator[Entry]:
+def _entries_of_object(value: Mapping[str, object], title: str, depth: int) -> Iterator[Entry]:
     """The entries of an object, by its form: of an export, a message, with a text, with a key and a
     value, with any fields. A message that somebody else wrote has none.
     """
@@ -72,7 +71,7 @@ def _entries_of_object(value: dict[str, Any], title: str, depth: int) -> Iterato
     yield Entry(line, date_of(value), title)
 
 
-def _first_text(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
+def _first_text(value: Mapping[str, object], names: Sequence[str]) -> str | None:
     """The value of the first of these fields that is a text; None if none is."""
     for name in names:
         text = value.get(name)
@@ -81,7 +80,7 @@ def _first_text(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return None
 
 
-def _message_of(value: Mapping[str, Any]) -> str:
+def _message_of(value: Mapping[str, object]) -> str:
     """The text of a message, which may have blocks; "" without one."""
     for name in _TEXTS:
         content = value.get(name)
@@ -91,7 +90,7 @@ def _message_of(value: Mapping[str, Any]) -> str:
 
 
 def _entries_of_text_object(
-    value: dict[str, Any], text: str, title: str, depth: int
+    value: Mapping[str, object], text: str, title: str, depth: int
 ) -> Iterator[Entry]:
     """The entries of an object with this text, with the object's date, and of the objects in its
     lists. Its other fields are labels, and say nothing.
@@ -112,7 +111,7 @@ def _entries_of_text_object(
             yield from entries_of_value(part, title, depth + 1)
 
 
-def _entries_of_fields(value: dict[str, Any], title: str, depth: int) -> Iterator[Entry]:
+def _entries_of_fields(value: Mapping[str, object], title: str, depth: int) -> Iterator[Entry]:
     """The entries of an object that is no entry itself: of each field, with its name."""
     for name, field_value in value.items():
         if _UNTOLD.search(name):
