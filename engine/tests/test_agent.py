@@ -48,7 +48,7 @@ from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent, chat_o
 MEMORIES = ("memories", "acme:alice")
 
 
-async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(
+async def test_descriptions_of_the_tools_may_be_a_fork_s_own(
     graph: BuildGraph, model: ScriptedAnthropic
 ) -> None:
     said = {"append_memory": "Remember what readers like.", "save_profile": "Note who they are."}
@@ -67,7 +67,7 @@ async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(
         memory_tools(deployed(), descriptions={"append": ""})
 
 
-async def test_what_bounds_call_is_called_around_each_call_of_the_model_and_in_no_subagent(
+async def test_middleware_called_by_bounds_wraps_model_calls_but_no_subagent_s(
     graph: BuildGraph, model: ScriptedAnthropic
 ) -> None:
     """In its own order, around what the model is asked; in the stack it is not."""
@@ -187,7 +187,7 @@ async def test_empty_text_adds_nothing_and_what_is_refused_has_the_status_of_an_
     assert agent.store.get(MEMORIES, "/topics/a.md") is None
 
 
-async def test_of_a_topic_that_the_index_does_not_name_the_tool_says_so(agent: Scripted) -> None:
+async def test_append_memory_says_that_the_index_does_not_name_a_topic(agent: Scripted) -> None:
     told = await agent.called(
         append("/topics/a.md", "- one"),
         append("/topics/index.md", "- a.md: one"),
@@ -218,7 +218,7 @@ async def test_an_index_names_a_topic_by_its_whole_name(
     assert ("does not name it" not in result) == is_named
 
 
-async def test_when_to_write_stands_in_the_tool_s_own_description(
+async def test_append_memory_s_own_description_says_when_to_write(
     agent: Scripted, model: ScriptedAnthropic
 ) -> None:
     await agent.turn("hello")
@@ -299,7 +299,7 @@ async def test_tools_that_write_are_offered_where_they_may_and_the_prompt_says_s
 
 
 @pytest.mark.parametrize("why", ["paused", "temporary", ""])
-async def test_of_writing_nothing_is_said_while_memory_is_paused_or_in_a_temporary_conversation(
+async def test_the_prompt_says_nothing_of_writing_while_memory_is_paused_or_temporary(
     agent: Scripted, why: str
 ) -> None:
     metadata = {"temporary": True} if why == "temporary" else {}
@@ -446,7 +446,7 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
 
 
 @pytest.mark.server
-async def test_what_an_operator_put_into_a_memory_is_forgotten_with_its_person(
+async def test_a_file_that_an_operator_put_into_a_memory_is_forgotten_with_its_person(
     two: Server, alice: str
 ) -> None:
     """As the seeds do, over the store API: with whichever assistant, before the person has written

@@ -325,7 +325,7 @@ TestFewParts = contract(DEPLOYMENT, build_small)
         ),
     ],
 )
-async def test_it_fails_for_an_unsafe_agent_and_names_the_fix(
+async def test_the_contract_fails_for_an_unsafe_agent_and_names_the_fix(
     build: Any, test: str, fix: str
 ) -> None:
     with pytest.raises(AssertionError, match=fix):
@@ -452,7 +452,7 @@ def test_an_agent_with_all_parts_is_let_through_whatever_the_settings_say(values
 @pytest.mark.parametrize(
     ("build", "fix"), [(build, fix) for build, fix in LACKING if "alone" not in build.__name__]
 )
-async def test_where_nobody_looked_at_the_start_the_run_ends_where_the_part_is_missing(
+async def test_a_run_of_an_unchecked_agent_ends_where_the_part_is_missing(
     build: Any, fix: str
 ) -> None:
     """In a script, on a server without `http_api.py`, of an agent that is built for each run."""

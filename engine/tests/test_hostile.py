@@ -120,13 +120,13 @@ SLOW: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("work", SLOW.values(), ids=SLOW)
-def test_no_text_takes_long(work: Callable[[], Any]) -> None:
+def test_work_on_hostile_texts_ends_in_time(work: Callable[[], Any]) -> None:
     began = time.thread_time()
     work()
     assert time.thread_time() - began < ENDURED
 
 
-def test_what_is_wrong_with_a_profile_is_told_in_brief() -> None:
+def test_an_invalid_profile_is_refused_in_brief() -> None:
     assert len(refusal(PROFILE, json.dumps({f"{n}" * 50: 1 for n in range(90)}))) < 1_000
 
 
@@ -159,7 +159,7 @@ ODD_MESSAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("messages", ODD_MESSAGES.values(), ids=ODD_MESSAGES)
-def test_whatever_a_client_put_into_a_thread_the_rest_of_it_is_found(messages: Any) -> None:
+def test_the_rest_of_a_thread_is_found_whatever_a_client_put_into_it(messages: Any) -> None:
     talk = conversation(thread(*(messages if isinstance(messages, list) else [messages])))
     assert any(turn.text.startswith("kept") for turn in talk.turns)
     assert sum(len(document.words) for document in documents(talk))
@@ -171,7 +171,7 @@ def test_a_thread_whose_messages_are_none_is_empty() -> None:
         assert conversation({"thread_id": "t", "values": {"messages": messages}}).turns == ()
 
 
-def test_what_is_nested_at_will_is_refused_without_being_written_out() -> None:
+def test_a_deeply_nested_value_is_refused_without_being_written_out() -> None:
     with pytest.raises(ValidationError) as refused:
         Document.model_validate(
             {

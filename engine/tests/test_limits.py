@@ -133,7 +133,7 @@ async def put(who: Person, namespace: list[str], key: str = "/x.md", value: Any 
 
 
 @pytest.mark.server
-async def test_with_the_permission_people_change_their_policies(
+async def test_people_with_the_permission_change_their_policies(
     signed: DevServer, model: ScriptedAnthropic
 ) -> None:
     """With the permission people change their own organization's policies, and it is logged. Their
@@ -164,7 +164,7 @@ async def test_with_the_permission_people_change_their_policies(
 
 
 @pytest.mark.server
-async def test_nothing_else_is_theirs_to_write_nor_a_policy_that_could_not_be_shown(
+async def test_people_with_the_permission_write_nothing_else_and_no_unusable_policy(
     signed: DevServer,
 ) -> None:
     author, operator = of(signed, token("author", WRITER)), signed.person("", headers=OPERATOR)
@@ -238,7 +238,7 @@ async def test_a_subagents_calls_count_too_and_earlier_days_do_not(graph: BuildG
     assert sum(asked) < await used(agent.store, ALICE) < 10**9, "those of earlier days are gone"
 
 
-async def test_without_a_budget_nothing_is_counted(agent: Scripted) -> None:
+async def test_tokens_without_a_budget_are_not_counted(agent: Scripted) -> None:
     await agent.turn("hello")
     assert await used(agent.store, ALICE) == 0
 

@@ -113,7 +113,9 @@ async def test_natural_sentences_are_understood(offline: Graph, store: BaseStore
     assert "Error" not in texts[-1]
 
 
-async def test_nothing_is_deleted_that_was_not_named(offline: Graph, store: BaseStore) -> None:
+async def test_the_offline_model_deletes_no_line_that_was_not_named(
+    offline: Graph, store: BaseStore
+) -> None:
     before = "- I like tea\n- I like teapots\n"
     store.put(MEMORIES, "/preferences.md", {**create_file_data(before)})
     await offline.turn("Forget that I like te")
@@ -124,7 +126,7 @@ PROMPT = "<memory>\nintro\n\n## /memories/preferences.md\n\n- I prefer metric un
 
 
 @pytest.mark.parametrize("closed", ["temporary", "read-only"])
-def test_where_nothing_can_be_written_it_says_so_and_claims_nothing(closed: str) -> None:
+def test_the_offline_model_says_where_it_cannot_write_and_claims_nothing(closed: str) -> None:
     prompt = deployed().prompt("temporary_block.md") if closed == "temporary" else PROMPT
     message = answer(
         [SystemMessage(prompt), HumanMessage("My name is Anna. Remember that I like tea.")],

@@ -229,7 +229,7 @@ async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(
 
 
 @pytest.mark.server
-async def test_what_is_invalid_is_said_and_nothing_written(
+async def test_an_invalid_seed_is_named_and_nothing_is_written(
     server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(repository / "policies/acme/new.md", "must not be written")
@@ -257,7 +257,7 @@ async def test_what_is_invalid_is_said_and_nothing_written(
 
 
 @pytest.mark.server
-async def test_what_cannot_be_seeded_is_named_and_the_rest_is_put_in(
+async def test_a_file_that_cannot_be_seeded_is_named_and_the_rest_is_put_in(
     client: LangGraphClient,
     server: DevServer,
     repository: Path,
@@ -348,7 +348,7 @@ async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
     assert "/compliance.md" in await keys(closed.as_user("root"), ["policies", "acme"])
 
 
-def test_what_is_one_person_s_is_never_put_into_shared_memory(repository: Path) -> None:
+def test_a_person_s_seed_is_never_put_into_shared_memory(repository: Path) -> None:
     put(repository / "seeds/memories/acme/dana/private.md", "Dana's own.\n")
     deployment = replace(deployed(memory_scope="assistant"), folder=repository)
     assert command.folder_files(deployment, ["memories"], [AGENT]) == {}
@@ -387,7 +387,7 @@ def test_a_link_is_refused_wherever_it_stands(repository: Path, place: str, targ
         command.folder_files(replace(TEAMS, folder=repository), command.PARTS, [AGENT])
 
 
-def test_what_is_hidden_is_not_seeded(repository: Path) -> None:
+def test_hidden_files_are_not_seeded(repository: Path) -> None:
     def seeded() -> set[tuple[Namespace, str, str]]:
         found = command.folder_files(replace(TEAMS, folder=repository), command.PARTS, [AGENT])
         return {
@@ -442,7 +442,7 @@ def test_a_folder_that_nobody_s_name_spells_is_named(repository: Path, name: str
 
 
 @pytest.mark.parametrize("limits", [Limits(max_files=2), Limits(max_bytes=20)])
-def test_more_than_a_memory_may_hold_is_not_seeded(repository: Path, limits: Limits) -> None:
+def test_a_seed_of_more_than_a_memory_may_hold_is_refused(repository: Path, limits: Limits) -> None:
     for name in ("a.md", "b.md"):
         put(repository / "seeds/memories/acme/dana" / name, "12345678")
     with pytest.raises(

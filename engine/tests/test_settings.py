@@ -101,7 +101,7 @@ def check_settings(monkeypatch: pytest.MonkeyPatch) -> CheckSettings:
     return check
 
 
-def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
+def test_an_unusable_setting_is_refused_in_one_line_before_the_start(
     check_settings: CheckSettings,
 ) -> None:
     assert check_settings(AGENT_MODEL="nobody:x").startswith("AGENT_MODEL is 'nobody:x', ")
@@ -198,7 +198,7 @@ def test_no_variable_is_one_that_langgraph_deploy_drops() -> None:
     assert RESERVED_ENV_VARS.isdisjoint(VARIABLES)
 
 
-def test_without_a_model_nothing_starts_but_on_langgraph_dev_with_the_offline_one() -> None:
+def test_an_empty_agent_model_is_the_offline_one_on_langgraph_dev_alone() -> None:
     for consolidating in (False, True):
         assert isinstance(
             build_model(deployed(local_dev=True), consolidating=consolidating), OfflineModel

@@ -76,7 +76,7 @@ def url(
             process.wait(60)
 
 
-def test_nobody_is_let_in_without_a_token_of_the_identity_provider(url: str) -> None:
+def test_requests_without_a_token_of_the_identity_provider_are_refused(url: str) -> None:
     for headers in ({}, {"Authorization": f"Bearer {dev_token('acme', 'alice')}"}):
         for path in ("/threads", "/memory/controls"):
             answer = httpx.post(f"{url}{path}", json={}, headers=headers, trust_env=False)
@@ -84,7 +84,7 @@ def test_nobody_is_let_in_without_a_token_of_the_identity_provider(url: str) -> 
             assert "thread_id" not in answer.text
 
 
-async def test_whom_the_provider_has_signed_in_talks_and_is_remembered(url: str) -> None:
+async def test_a_person_signed_in_by_the_provider_talks_and_is_remembered(url: str) -> None:
     token = signed(sub="ada@example.com", org_id="acme")
     signed_in = {"Authorization": f"Bearer {token}"}
     async with Person(url, "ada@example.com", headers=signed_in, seconds=300) as person:

@@ -283,7 +283,9 @@ async def test_every_caller_gets_what_the_matrix_says_and_nothing_more(
     assert "\n".join(f"{name}: {fault}" for name, fault in faults) == ""
 
 
-async def test_what_is_said_to_be_absent_or_otherwise_is_in_the_matrix(server: AegraServer) -> None:
+async def test_absent_routes_and_rows_answered_otherwise_are_in_the_matrix(
+    server: AegraServer,
+) -> None:
     async with clients(server) as http:
         served = set[str]()
         for path, methods in (await http.get("/openapi.json")).json()["paths"].items():

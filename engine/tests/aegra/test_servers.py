@@ -134,7 +134,7 @@ async def test_an_operator_goes_on_in_somebody_s_conversation(
 
 
 @pytest.mark.parametrize("path", ["/threads/{}/runs/wait", "/threads/{}/runs", "/threads"])
-async def test_nobody_else_begins_anything_there(
+async def test_a_stranger_begins_no_run_in_a_person_s_thread(
     pair: list[AegraServer], alice: str, path: str
 ) -> None:
     owner, stranger = pair[0].person(alice), pair[1].person(f"mallory-{alice}")
@@ -145,7 +145,7 @@ async def test_nobody_else_begins_anything_there(
     assert len(await owner.made("GET", f"/threads/{thread}/runs")) == 1
 
 
-async def test_who_names_somebody_s_thread_prunes_nothing(
+async def test_a_prune_that_names_another_person_s_thread_deletes_no_thread(
     pair: list[AegraServer], alice: str
 ) -> None:
     owner, stranger = pair[0].person(alice), pair[1].person(f"mallory-{alice}")
@@ -161,7 +161,7 @@ async def test_who_names_somebody_s_thread_prunes_nothing(
     assert (await stranger.ask("POST", "/threads/prune", kept)).status_code == 422
 
 
-async def test_what_is_forgotten_has_left_no_row(
+async def test_a_forgotten_person_leaves_no_row(
     pair: list[AegraServer], database: str, alice: str
 ) -> None:
     person = pair[0].person(alice)

@@ -195,7 +195,7 @@ async def tried(
 
 
 @pytest.mark.server
-async def test_what_is_shared_waits_and_nothing_its_owner_does_is_an_approval(pause: Pause) -> None:
+async def test_a_shared_write_waits_and_its_run_s_owner_cannot_approve_it(pause: Pause) -> None:
     paused, answers = await tried(pause, ATTEMPTS)
     assert REFUSED_INSIDE in answers["event-stream command"]
     assert [name for name, it in paused.items() if await it.written()] == []
@@ -235,7 +235,7 @@ async def test_a_rejected_write_writes_nothing_and_the_conversation_goes_on(paus
 
 @pytest.mark.server
 @pytest.mark.parametrize("who", ["agent", "general-purpose"])
-async def test_one_approval_is_for_one_write_and_the_next_one_waits(
+async def test_an_approval_is_for_one_write_and_the_next_write_waits(
     pause: Pause, model: ScriptedAnthropic, who: str
 ) -> None:
     second = f"second-{uuid.uuid4().hex[:8]}"

@@ -31,7 +31,7 @@ from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
 
 
-async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(
+async def test_a_request_beyond_the_rate_is_refused_after_the_longest_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waited = list[float]()
@@ -282,7 +282,7 @@ async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(
 
 
 @pytest.mark.server
-async def test_one_person_has_one_export_and_one_import_at_a_time(person: Person) -> None:
+async def test_a_person_has_one_export_and_one_import_at_a_time(person: Person) -> None:
     document = {
         "version": 1,
         "files": [

@@ -72,7 +72,7 @@ def test_no_mark_of_a_client_reaches_a_run(where: str, door: str) -> None:
     assert (message["content"] if isinstance(message, dict) else message[-1]) == content
 
 
-def test_what_a_tool_was_called_with_is_nobodys_mark() -> None:
+def test_arguments_of_a_tool_call_are_no_cache_marks() -> None:
     call = {"type": "tool_use", "id": "1", "name": "write", "input": {**MARK}}
     request = {"input": {"messages": [{"role": "assistant", "content": [call]}]}}
     rebuild_state(request)
@@ -95,7 +95,9 @@ async def test_a_conversation_that_has_marks_goes_on(agent: Scripted) -> None:
 
 
 @pytest.mark.server
-async def test_who_echoes_a_conversation_with_marks_adds_the_new_message_alone(ada: Person) -> None:
+async def test_an_echoed_conversation_with_cache_marks_adds_the_new_message_alone(
+    ada: Person,
+) -> None:
     thread = await ada.thread()
 
     def sent(*messages: Any) -> Body:

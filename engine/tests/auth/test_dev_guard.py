@@ -103,7 +103,7 @@ def own(server: DevServer) -> tuple[str, str]:
 
 
 @pytest.mark.server
-async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(
+async def test_the_development_server_cannot_be_wiped_or_its_debug_routes_read(
     server: DevServer, alice: str
 ) -> None:
     person = server.person(alice)
@@ -120,7 +120,7 @@ async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(
 
 
 @pytest.mark.server
-def test_other_names_and_other_websites_are_refused_before_anybody_is_signed_in(
+def test_requests_of_other_hosts_and_websites_are_refused_before_the_sign_in(
     server: DevServer,
 ) -> None:
     token, studio = (
@@ -187,7 +187,7 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(
 
 @pytest.mark.server
 @pytest.mark.proof
-def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(
+def test_a_development_server_that_others_reach_refuses_studio_wipes_and_deploys(
     shared_model: ScriptedAnthropic, tmp_path: Path
 ) -> None:
     options = ("--host", "0.0.0.0")  # noqa: S104  # that is the test
@@ -245,7 +245,9 @@ CORS = {
         ),
     ],
 )
-async def test_it_answers_to_its_names(address: str, host: str, status: int) -> None:
+async def test_the_development_server_answers_to_its_own_host_names(
+    address: str, host: str, status: int
+) -> None:
     async with guarded(LANGGRAPH_API_URL=address) as http:
         assert (await http.post("/threads", headers={"host": host})).status_code == status
 
@@ -267,7 +269,7 @@ async def test_it_answers_to_its_names(address: str, host: str, status: int) -> 
         (SHIPPED, WORDS, ("https://other-words.trycloudflare.com",), 403),
     ],
 )
-async def test_its_own_pages_call_it_and_those_that_cors_names(
+async def test_own_pages_and_origins_of_cors_may_call_the_development_server(
     config: dict[str, Any], host: str, origins: tuple[str, ...], status: int
 ) -> None:
     async with guarded(
@@ -291,7 +293,7 @@ async def test_studio_comes_from_elsewhere_only_where_anybody_may() -> None:
             ).status_code == status
 
 
-async def test_neither_a_prefix_nor_an_in_process_call_reaches_what_is_closed() -> None:
+async def test_closed_routes_stay_closed_behind_a_prefix_and_to_in_process_calls() -> None:
     """An in-process call has no host of this machine, and is let through to the rest."""
     for root_path in ("/noauth", "/noauth/prefix", "/noauthx", "/prefix", ""):
         prefix, inside = (

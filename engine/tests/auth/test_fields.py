@@ -123,7 +123,7 @@ CONFIGS = st.fixed_dictionaries(
 
 
 @given(config=CONFIGS, metadata=METADATA, context=OBJECTS, operator=st.booleans())
-def test_whatever_is_sent_only_what_is_listed_comes_out(
+def test_a_rebuilt_run_has_listed_fields_alone_whatever_is_sent(
     config: dict[str, Any], metadata: dict[str, Any], context: dict[str, Any], operator: bool
 ) -> None:
     """It comes out the same again, in the objects that the platform goes on with."""
@@ -186,7 +186,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("reason", BAD)
-def test_what_does_not_fit_is_refused_by_name_for_everybody(reason: str) -> None:
+def test_a_field_that_does_not_fit_is_refused_by_name_also_for_operators(reason: str) -> None:
     for operator in (False, True):
         status, detail = refusal(request(**BAD[reason]), operator=operator)
         assert (status, reason in detail, "\n" in detail) == (422, True, False), detail
@@ -209,7 +209,7 @@ def test_a_run_for_somebody_else_is_refused_to_an_operator_whose_token_has_expir
     assert handlers._owner(operator) == identity.Actor("root", "acme")
 
 
-async def test_what_a_resumed_run_plans_for_its_owner_goes_on_for_them() -> None:
+async def test_a_run_that_an_operator_resumes_plans_consolidation_for_its_owner() -> None:
     """Also when the token has expired of the operator who resumed it: so is their consolidation,
     minutes later.
     """
@@ -231,7 +231,7 @@ async def test_what_a_resumed_run_plans_for_its_owner_goes_on_for_them() -> None
     assert identity.acting(stamped, named, deployed().settings) == identity.Actor("alice", "acme")
 
 
-def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators() -> None:
+def test_webhooks_breakpoints_and_jumps_are_for_operators_alone() -> None:
     jumps: list[dict[str, Any]] = [
         {"goto": ["model", "model"]},
         {"goto": {"node": "tools", "input": []}},
@@ -292,7 +292,7 @@ def test_every_key_of_metadata_that_the_platform_knows_is_decided(package: str) 
     assert open_keys <= NOBODY_S_METADATA | TYPED_METADATA
 
 
-def test_what_the_platform_itself_takes_from_metadata_is_taken_here_too() -> None:
+def test_keys_that_the_platform_takes_from_metadata_are_taken_here_too() -> None:
     assert set(validation.RESERVED_METADATA_KEYS) <= run_requests.RESERVED_METADATA
 
 

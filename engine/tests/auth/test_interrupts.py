@@ -154,7 +154,7 @@ async def test_a_tool_s_question_is_the_person_s_to_answer(
 @pytest.mark.parametrize(
     "call", [write_skill(), ToolCall("cleared", {"what": "all"})], ids=lambda call: call.name
 )
-async def test_what_interrupt_on_raised_is_an_operator_s(
+async def test_an_interrupt_of_interrupt_on_is_an_operator_s_to_answer(
     asking: DevServer, ada: Person, call: ToolCall, who: str
 ) -> None:
     it = await Waiting.after(ada, call, who=who)
@@ -239,7 +239,7 @@ async def test_a_command_of_nulls_is_none(ada: Person) -> None:
 
 
 @pytest.mark.server
-async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_for(
+async def test_questions_for_person_and_operator_at_once_are_answered_by_their_ids(
     asking: DevServer, ada: Person
 ) -> None:
     delegated = f"clear {uuid.uuid4()}"
@@ -265,7 +265,7 @@ async def test_two_of_each_kind_at_once_are_answered_by_name_each_by_whom_it_is_
 
 
 @pytest.mark.server
-async def test_of_many_subagents_that_ask_at_once_each_question_is_the_person_s(
+async def test_questions_of_many_subagents_at_once_are_all_the_person_s(
     ada: Person,
 ) -> None:
     calls = []
@@ -301,7 +301,7 @@ async def test_an_answer_is_to_what_waits_in_the_latest_state(ada: Person) -> No
 
 @pytest.mark.server
 @pytest.mark.parametrize("durability", ["exit", "async"])
-async def test_of_two_answers_at_once_one_counts(ada: Person, durability: str) -> None:
+async def test_a_question_with_two_answers_at_once_takes_one(ada: Person, durability: str) -> None:
     it = await Waiting.after(ada, ask("which?"), who="writer", durability=durability)
     (pending,) = await it.ids()
     answers = await asyncio.gather(*(it.answer({pending: color}) for color in ("red", "blue")))
@@ -448,14 +448,14 @@ HOSTILE = [nested(300), "x" * 1_000_000, {"k": ["y" * 10_000] * 1_000}, {f"key {
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: type(value).__name__)
-def test_of_any_value_a_bounded_text_is_shown(value: Any) -> None:
+def test_an_interrupt_s_value_of_any_type_is_shown_as_a_bounded_text(value: Any) -> None:
     about = shown(Pending(ID, value, {"enum": ["z" * 10_000]}, is_operators=False))
     text = json.dumps(about)
     assert len(text) < 200_000
     assert about["choices"] == []
 
 
-def test_nobody_edits_arguments_of_which_they_see_a_part() -> None:
+def test_arguments_that_are_shown_in_part_cannot_be_edited() -> None:
     value: Mapping[str, Any] = {
         **HUMAN,
         "action_request": {"action": "pay", "args": {"text": "x" * 10_000}},

@@ -244,7 +244,7 @@ def test_no_route_but_the_interface_s_files_begins_with_ui(served: set[str]) -> 
     assert {route for route in served if route.startswith("GET /ui")} == {"GET /ui/*"}
 
 
-def test_without_a_token_nothing_is_answered_but_what_says_nothing_of_anybody() -> None:
+def test_a_caller_without_a_token_gets_public_answers_alone() -> None:
     assert [
         row.name
         for row in ROWS

@@ -85,7 +85,7 @@ REFUSED: dict[str, Body] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_no_other_pictures_and_nothing_by_its_address(what: str) -> None:
+def test_media_of_other_kinds_and_by_address_are_refused(what: str) -> None:
     for request in (
         {"input": {"messages": [REFUSED[what]]}},
         {"command": {"update": {"messages": [REFUSED[what]]}}},
@@ -96,7 +96,7 @@ def test_no_other_pictures_and_nothing_by_its_address(what: str) -> None:
         assert len(str(refused.value.detail)) < 1_000, "it quotes no picture"
 
 
-def test_what_a_message_may_have_in_it_comes_through() -> None:
+def test_texts_and_inline_pictures_of_a_message_come_through() -> None:
     inline = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
     kinds = [picture(base64=data, mime_type=kind) for kind, data in ENCODED.items()]
     for message in (human(TEXT, PICTURE), human(*kinds), human(inline), human("text", TEXT)):
@@ -129,7 +129,7 @@ ATTACHED = {"attachments": [{"name": "notes.txt", "block": 1}, {"name": "cat.png
 
 
 @pytest.mark.server
-async def test_what_is_attached_is_shown_to_the_model_and_is_not_what_the_person_said(
+async def test_an_attachment_is_shown_to_the_model_and_is_not_the_person_s_words(
     ada: Person,
 ) -> None:
     thread, word = await ada.thread(), f"zebra{uuid.uuid4().hex[:6]}"
@@ -205,7 +205,7 @@ async def test_the_last_message_is_replaced_and_nothing_of_it_is_found_any_more(
 
 
 @pytest.mark.server
-async def test_nothing_else_that_was_said_is_taken_out_of_a_conversation(
+async def test_messages_before_the_last_cannot_be_taken_out_of_a_conversation(
     ada: Person, bob: Person
 ) -> None:
     thread = await ada.thread()
@@ -275,7 +275,7 @@ async def test_no_message_of_a_thread_is_replaced_by_its_id(ada: Person, door: s
 
 
 @pytest.mark.server
-async def test_who_sends_the_whole_conversation_again_adds_the_new_message_alone(
+async def test_a_conversation_that_is_sent_again_adds_its_new_message_alone(
     ada: Person,
 ) -> None:
     thread = await ada.thread()

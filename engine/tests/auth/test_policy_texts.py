@@ -38,7 +38,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
     return put_policy
 
 
-async def test_its_text_is_plain(put: Any) -> None:
+async def test_a_policy_s_text_is_kept_plain(put: Any) -> None:
     item = await put("\ufeff# Rules\r\n\ufeff- be kind\r")
     assert item["value"] == {"content": "# Rules\n- be kind\n", "encoding": "utf-8"}
 

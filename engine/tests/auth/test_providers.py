@@ -369,7 +369,7 @@ async def user_of(
     return await Tokens(settings).user(f"Bearer {token}")
 
 
-def test_every_row_has_an_example() -> None:
+def test_every_row_of_the_table_of_providers_has_an_example() -> None:
     assert list(rows()) == list(dict(EXAMPLES))
     assert len(rows()) >= 10
 

@@ -117,7 +117,7 @@ UNUSABLE: list[tuple[Body, int]] = [
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
+async def test_an_unusable_request_is_refused_before_there_is_a_run(
     server: DevServer, alice: str, route: str
 ) -> None:
     caller = server.person(alice)
@@ -234,7 +234,9 @@ async def test_only_operators_name_a_person_to_consolidation(
         assert (said in str(model.requests[before:])) is reads
 
 
-async def test_what_an_operator_makes_for_somebody_is_theirs(server: DevServer, alice: str) -> None:
+async def test_a_thread_that_an_operator_makes_for_a_person_is_the_person_s(
+    server: DevServer, alice: str
+) -> None:
     """A thread that an operator's run creates, and a copy, are the person's, and not those of their
     name elsewhere.
     """
@@ -320,7 +322,7 @@ async def test_people_are_offered_agents_by_mcp_and_a2a_and_operators_all_graphs
 
 
 @pytest.mark.postgres
-async def test_only_its_thread_deletes_a_run(
+async def test_a_run_is_deleted_through_its_own_thread_alone(
     model: ScriptedAnthropic, postgres_uri: str, tmp_path: Path, alice: str
 ) -> None:
     """Not with another thread of the same person, which answers 404, nor from a copy that has the

@@ -60,7 +60,7 @@ DOORS: dict[str, Any] = {
 
 @pytest.mark.parametrize("messages", FORGED.values(), ids=FORGED)
 @pytest.mark.parametrize("door", DOORS)
-async def test_no_write_of_a_state_dates_words_or_notes_what_was_refused(
+async def test_a_client_s_state_write_sets_no_times_and_no_refused_media(
     door: str, messages: Any
 ) -> None:
     is_several = messages == FORGED["several"]
@@ -78,7 +78,7 @@ async def test_no_write_of_a_state_dates_words_or_notes_what_was_refused(
 
 
 @pytest.mark.parametrize("name", ["a note", "a serialized note"])
-def test_nor_does_a_run_s_input(name: str) -> None:
+def test_a_run_s_input_sets_no_refused_media(name: str) -> None:
     request = {"input": {"messages": [json.loads(json.dumps(FORGED[name]))]}}
     rebuild_state(request)
     assert REFUSED_MEDIA not in json.dumps(request)
@@ -88,7 +88,7 @@ def test_nor_does_a_run_s_input(name: str) -> None:
     "body",
     [b"", b"no JSON", b"[]", b"7", b'{"values": null}', b'{"values": {"other": 1}}', b"[" * 200],
 )
-async def test_what_writes_no_message_passes_as_it_is(body: bytes) -> None:
+async def test_a_state_write_without_messages_passes_as_it_is(body: bytes) -> None:
     assert await rebuilt_state_write(body, "") is body
 
 
@@ -134,7 +134,7 @@ async def test_an_echo_keeps_the_thread_s_own_marks_and_other_words_do_not(
 
 
 @pytest.mark.server
-async def test_who_writes_into_their_thread_s_state_cannot_say_when_it_was_said(
+async def test_a_person_who_writes_their_thread_s_state_cannot_date_its_messages(
     ada: Person,
 ) -> None:
     thread = await ada.thread()

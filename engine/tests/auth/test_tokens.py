@@ -182,7 +182,7 @@ ALICE = ("alice", "acme", False)
         ({"permissions": {}}, ALICE),
     ],
 )
-async def test_who_calls_is_whom_a_valid_token_names(
+async def test_a_caller_is_the_person_whom_a_valid_token_names(
     changes: dict[str, Any], expected: tuple[str, str, bool]
 ) -> None:
     user: Any = SignedIn(await signed_in(signed(**changes)))
@@ -288,7 +288,7 @@ async def test_an_organization_s_claim_is_named_as_providers_write_it(
     "missing",
     [{}, {"o": {}}, {"o": {"slg": "a"}}, {"o": None}, {"o": {"id": None}}, {"org_id": "org_A"}],
 )
-async def test_without_the_claim_that_the_environment_names_nobody_is_in_an_organization(
+async def test_a_token_without_the_organization_claim_is_refused_but_for_operators(
     missing: dict[str, Any],
 ) -> None:
     """But in DEFAULT_ORG, where the environment names that too; and operators, who name the
@@ -316,9 +316,7 @@ async def test_the_default_name_of_the_claim_may_be_named_too() -> None:
     assert "'org_id'" in await refusal(f"Bearer {signed(org_id=None, iss=None, aud=None)}", named)
 
 
-async def test_where_everybody_is_an_organization_of_their_own_a_development_token_is_nobody_else_s() -> (
-    None
-):
+async def test_a_development_token_s_organization_is_its_user_where_the_claim_is_sub() -> None:
     for org in ("org_A", "org_B"):
         user = await signed_in(f"dev:{org}:alice", dataclasses.replace(LOCAL, auth_org_claim="sub"))
         assert (user["identity"], user["org_id"]) == ("alice", "alice")
@@ -577,7 +575,7 @@ async def test_an_email_address_that_is_not_verified_is_nobody_s_identity(
     assert "mallory" not in said
 
 
-async def test_one_issuer_may_have_several_spellings() -> None:
+async def test_an_issuer_may_have_several_spellings() -> None:
     """A person is the same one under all of them."""
     tenant = "3f2a6c1e-8a57-4b6e-9a27-0f5b7c1d2e3f"
     spellings = [
@@ -819,7 +817,7 @@ SPOILED = st.builds(
 
 
 @given(bad=st.sampled_from(NEVER) | JUNK | SPOILED)
-def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(bad: Any) -> None:
+def test_keys_not_for_signatures_are_left_out_and_the_others_are_found(bad: Any) -> None:
     usable = provider_keys.usable_keys(json.dumps({"keys": [bad, jwk("one")]}).encode())
     ids = [key.key_id for key in usable]
     assert "one" in ids

@@ -232,7 +232,7 @@ def test_every_line_of_every_form_is_found_and_none_counts_as_invented(
 
 @pytest.mark.parametrize("language", FACTS)
 @pytest.mark.parametrize("form", MESSAGES)
-def test_of_conversations_what_the_person_wrote_is_read_and_nothing_else(
+def test_an_exported_conversation_is_read_for_the_person_s_messages_alone(
     form: str, language: str
 ) -> None:
     found = read(MESSAGES[form](FACTS[language]))
@@ -242,7 +242,7 @@ def test_of_conversations_what_the_person_wrote_is_read_and_nothing_else(
 
 
 @given(LISTS)
-def test_whatever_the_script_each_line_is_found_once_and_is_plain_text(said: list[str]) -> None:
+def test_lines_of_any_script_are_found_once_and_as_plain_text(said: list[str]) -> None:
     wanted = {key_of(f"- {text}") for text in said}
     for form in ("a list", "JSON", "memories", "JSON lines"):
         found = read(LISTED[form](said))
@@ -310,7 +310,7 @@ def test_a_line_is_read_as_a_person_reads_it(text: str, found: str) -> None:
     assert lines(text) == found.split("\n")
 
 
-def test_what_an_assistant_says_around_a_code_block_is_no_fact_and_is_told() -> None:
+def test_an_assistant_s_words_around_a_code_block_are_told_and_are_no_facts() -> None:
     facts = [f"[2024-05-{day:02}] - fact number {day}" for day in range(1, 16)]
     brought = read(
         "Sure! Here is what I know about you:\n\nMost of it.\n\n```\n"
@@ -355,7 +355,7 @@ def test_a_message_of_no_known_kind_is_left_out(odd: object) -> None:
     assert texts(read(json.dumps(talk))) == ["three four"]
 
 
-def test_what_the_person_told_chatgpt_in_its_settings_is_facts() -> None:
+def test_instructions_in_chatgpt_s_settings_are_facts() -> None:
     talk = json.loads(chatgpt(["I like tea"]))[0]
     told = {
         "user_context_message_data": {
@@ -370,7 +370,7 @@ def test_what_the_person_told_chatgpt_in_its_settings_is_facts() -> None:
     assert lines(json.dumps([talk])) == ["- Teaches maths", "- Has two dogs", "- Be brief"]
 
 
-def test_what_is_left_out_is_counted_and_told_by_its_reason() -> None:
+def test_lines_that_are_left_out_are_counted_by_their_reason() -> None:
     brought = read(f"- likes tea\n- Likes  tea.\n- {'x' * (MAX_ENTRY_CHARS + 1)}\n- dill")
     assert texts(brought) == ["likes tea", "dill"]
     assert brought.found == 4
@@ -412,7 +412,7 @@ def test_parts_are_whole_entries_in_order_and_none_is_much_longer_than_it_may_be
     ('[{"memory": "likes te', "begins as JSON and is none: .*It may have been cut"),
     ('{"memory": "likes tea"}\n{"memory": "lik', "line 2"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_refused_in_one_line_that_says_what_to_bring(
+def test_an_unreadable_text_is_refused_in_one_line_that_says_what_to_bring(
     text: str, says: str
 ) -> None:
     with pytest.raises(UnreadableError, match=says) as refused:

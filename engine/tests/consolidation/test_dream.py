@@ -191,14 +191,14 @@ async def proves(dreaming: Dreaming, facts: int, conversations: int) -> None:
     assert "-" not in lines.values()
 
 
-async def test_all_that_consolidation_would_find_once_is_proposed(dreaming: Dreaming) -> None:
+async def test_a_dream_proposes_all_that_consolidation_would_find_once(dreaming: Dreaming) -> None:
     await proves(dreaming, 10, 20)
     assert await dreaming.kept() == {"state"}
     (record,) = await records(dreaming.store, ALICE)
     assert (record["kind"], record["status"], record["conversations"]) == ("dream", "proposed", 20)
 
 
-async def test_of_100_facts_in_200_conversations_all_are_proposed(dreaming: Dreaming) -> None:
+async def test_a_dream_proposes_all_of_100_facts_in_200_conversations(dreaming: Dreaming) -> None:
     await proves(dreaming, 100, 200)
 
 
@@ -213,7 +213,7 @@ async def test_memory_and_what_is_new_are_left_alone_meanwhile(dreaming: Dreamin
     assert not await dreaming.memory.proposals()
 
 
-async def test_what_was_not_found_again_would_go_and_what_was_written_by_hand_stays(
+async def test_lines_not_found_again_would_go_and_lines_written_by_hand_stay(
     dreaming: Dreaming,
 ) -> None:
     dreaming.says("t1", "Fact: likes leek")
@@ -252,7 +252,7 @@ async def test_a_field_whose_value_the_draft_says_in_a_line_stays(dreaming: Drea
 
 
 @pytest.mark.parametrize("revisions", [1, 60])
-async def test_what_was_taken_back_stays_away_however_long_ago(
+async def test_lines_taken_back_stay_away_however_long_ago(
     dreaming: Dreaming, revisions: int
 ) -> None:
     dreaming.says("t1", "Fact: likes leek", "Fact: owns a red tractor")
@@ -288,7 +288,7 @@ async def test_a_line_that_was_moved_to_another_file_was_not_taken_back(
     assert [each for each in await dreaming.memory.proposals() if each.changes] == []
 
 
-async def test_of_what_was_taken_back_long_ago_the_newest_lines_are_kept(
+async def test_lines_taken_back_long_ago_are_kept_up_to_a_number_the_newest_first(
     dreaming: Dreaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dropped, "MAX_LINES", 3)
@@ -301,7 +301,7 @@ async def test_of_what_was_taken_back_long_ago_the_newest_lines_are_kept(
     assert texts == ["- line 4", "- line 5", "- line 6"]
 
 
-async def test_of_long_lines_that_were_taken_back_fewer_are_kept(
+async def test_long_lines_taken_back_are_kept_up_to_a_size_the_newest_first(
     dreaming: Dreaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dropped, "MAX_BYTES", 5_000)
@@ -314,7 +314,7 @@ async def test_of_long_lines_that_were_taken_back_fewer_are_kept(
     assert texts == ["- line 5", "- line 6"]
 
 
-async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and_of_the_draft(
+async def test_a_fact_deleted_for_good_leaves_the_lines_taken_back_and_the_draft(
     dreaming: Dreaming,
 ) -> None:
     dreaming.says("t1", "Fact: likes leek", "Fact: owns a red tractor")
@@ -337,7 +337,7 @@ async def test_what_was_deleted_for_good_is_taken_out_of_what_was_taken_back_and
     assert "likes leek" in draft
 
 
-async def test_what_is_taken_back_while_it_dreams_is_not_proposed(dreaming: Dreaming) -> None:
+async def test_a_line_taken_back_during_a_dream_is_not_proposed(dreaming: Dreaming) -> None:
     dreaming.says("t1", "Fact: likes leek")
     dreaming.says("t2", "Fact: owns a red tractor")
     await dreaming.noted("- Fact: owns a red tractor\n", "t2")
@@ -381,7 +381,7 @@ async def test_a_run_that_is_killed_is_gone_on_with_where_it_was(dreaming: Dream
     assert f"user: {planted[0]}" not in said
 
 
-async def test_one_run_of_it_is_planned_at_a_time(dreaming: Dreaming) -> None:
+async def test_a_dream_has_one_planned_run_at_a_time(dreaming: Dreaming) -> None:
     dreaming.says("t1", "Fact: likes leek")
     await dreaming.begins()
     dream = await dreaming.dream()
@@ -478,7 +478,7 @@ async def test_a_conversation_that_is_deleted_later_takes_its_lines_out_of_the_p
     assert (await dreaming.proposal()).status() == "accepted"
 
 
-async def test_of_conversations_in_one_batch_a_line_is_from_those_that_say_it(
+async def test_a_line_of_a_batch_is_from_the_conversations_that_say_it(
     dreaming: Dreaming,
 ) -> None:
     dreaming.says("t1", "Fact: owns a red tractor", minutes=-3)
@@ -501,7 +501,7 @@ def test_a_line_that_no_conversation_has_is_from_all_of_its_batch() -> None:
     assert spoken.origins("role\x1fcello") == {"t2"}
 
 
-async def test_of_a_proposal_of_which_all_conversations_are_deleted_nothing_is_left(
+async def test_a_proposal_goes_with_the_last_of_its_conversations(
     dreaming: Dreaming,
 ) -> None:
     await proposes_two(dreaming)
@@ -551,7 +551,7 @@ async def test_a_draft_that_waits_loses_the_lines_of_a_deleted_conversation_at_o
     assert "tractor" not in str(await dreaming.lines())
 
 
-async def test_whoever_deletes_a_conversation_takes_its_lines_out_of_the_proposal(
+async def test_a_deleted_conversation_takes_its_lines_out_of_the_proposal(
     dreaming: Dreaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await proposes_two(dreaming)
@@ -603,7 +603,7 @@ async def test_temporary_and_marked_conversations_are_left_out(dreaming: Dreamin
     assert await dreaming.lines() == {"Fact: likes leek": "+"}
 
 
-async def test_at_its_cap_it_ends_with_what_it_has_and_takes_nothing_away(
+async def test_a_dream_at_its_cap_proposes_the_lines_it_has_and_removes_none(
     dreaming: Dreaming,
 ) -> None:
     planted = await plants(dreaming, 6, 6)
@@ -617,7 +617,7 @@ async def test_at_its_cap_it_ends_with_what_it_has_and_takes_nothing_away(
     assert {*lines} < {*planted}
 
 
-def test_where_a_provider_counts_no_tokens_an_estimate_counts_for_the_cap() -> None:
+def test_tokens_for_the_cap_are_estimated_where_a_provider_counts_none() -> None:
     record = Record("run", "2026-01-01T00:00:00+00:00", model_calls=2)
     assert tokens_spent(record, "x" * 400) == 2 * (CALL_TOKENS + 100)
     assert tokens_spent(replace(record, input_tokens=7, output_tokens=3), "x" * 400) == 10
@@ -633,7 +633,7 @@ async def test_the_estimate_counts_what_would_be_read(dreaming: Dreaming) -> Non
     assert await dream_of(dreaming.store, ALICE) is None
 
 
-async def test_it_takes_no_slot_while_somebody_else_waits() -> None:
+async def test_a_dream_takes_no_slot_while_somebody_else_waits() -> None:
     slots = Slots()
     bob = Actor("bob", "acme")
     how: dict[str, Any] = {"is_asked": False, "is_dry": False, "seconds": 0}
@@ -649,7 +649,7 @@ async def test_it_takes_no_slot_while_somebody_else_waits() -> None:
         assert has_slot
 
 
-def test_one_argument_turns_it_off() -> None:
+def test_the_argument_dream_turns_dreams_off() -> None:
     d = deployed()
     assert d.has_dream
     assert not replace(d, dream=False).has_dream

@@ -73,7 +73,7 @@ def world(store: BaseStore, platform: Platform) -> World:
     return World(store, platform)
 
 
-async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(world: World) -> None:
+async def test_new_messages_alone_are_due_whatever_was_edited_or_deleted(world: World) -> None:
     world.platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a", "b"))
     assert await world.read() == ["a", "b"]
     assert await world.read() == []
@@ -113,7 +113,7 @@ async def test_damaged_notes_hide_nothing(world: World) -> None:
     assert await world.read() == ["a"]
 
 
-async def test_everybody_with_something_new_gets_one_run_and_nobody_else(
+async def test_a_sweep_starts_one_run_for_each_person_with_new_messages(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for user in ("alice", "alice", "bob", "carol"):
@@ -225,7 +225,7 @@ async def test_a_run_that_is_at_work_or_was_asked_for_is_left_and_one_is_queued_
     assert len({run["thread_id"] for run in platform.runs.all()}) == 1
 
 
-async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(
+async def test_a_run_that_a_person_asks_for_begins_at_once_in_place_of_a_later_one(
     platform: Platform,
 ) -> None:
     await turn(platform)

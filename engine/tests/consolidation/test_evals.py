@@ -208,7 +208,7 @@ IN_PROCESSES = {
 
 
 @pytest.mark.proof
-def test_in_several_processes_the_last_run_is_compared_too(tmp_path: Path) -> None:
+def test_the_last_run_is_compared_in_several_processes_too(tmp_path: Path) -> None:
     for name, text in IN_PROCESSES.items():
         (tmp_path / name).write_text(dedent(text))
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
@@ -245,7 +245,7 @@ def run_evals(
 
 
 @pytest.mark.proof
-def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:
+def test_the_quality_set_without_a_model_says_so_once_and_fails_nothing(tmp_path: Path) -> None:
     done = run_evals(tmp_path, {})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(NO_MODEL) == 1
@@ -256,7 +256,7 @@ def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> No
 
 @pytest.mark.server
 @pytest.mark.proof
-def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(
+def test_the_quality_set_with_a_key_reports_a_score_for_every_case(
     model: ScriptedAnthropic, tmp_path: Path
 ) -> None:
     with ScriptedLangSmith() as langsmith:

@@ -125,7 +125,7 @@ def test_every_language_s_facts_are_facts(before: str) -> None:
     assert "would lose 2 lines" in judged(before, lines[0])
 
 
-def test_what_tells_facts_apart_counts_more_than_what_they_share() -> None:
+def test_words_that_tell_facts_apart_count_more_than_shared_words() -> None:
     before = "".join(
         f"- The Kestrel team in Lyon uses {name} for its work\n"
         for name in ("Postgres", "Redis", "Kafka", "Argo")
@@ -229,7 +229,7 @@ def hostile() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.proof
-def test_no_text_takes_long() -> None:
+def test_the_guard_takes_seconds_for_hostile_texts() -> None:
     for before, after in hostile():
         started = time.process_time()
         for pair in ((before, after), (before, before + "x"), (before, "")):
@@ -238,7 +238,7 @@ def test_no_text_takes_long() -> None:
         assert time.process_time() - started < 20, before[:40]
 
 
-def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
+def test_a_binary_file_is_no_change_of_consolidation_s() -> None:
     photo, note = create_file_data("AP8=", encoding="base64"), create_file_data("note")
     assert (
         changes({"/x": photo}, {})

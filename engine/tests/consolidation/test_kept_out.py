@@ -32,7 +32,7 @@ async def due(store: BaseStore, platform: Any) -> list[str]:
     return [turn.text for item in found for turn in item.conversation.turns]
 
 
-async def test_all_up_to_then_is_kept_out_with_the_answer_that_comes_and_what_is_said_later_is_read(
+async def test_messages_up_to_the_deletion_are_kept_out_and_later_ones_are_read(
     store: BaseStore, platform: Any
 ) -> None:
     talk = [human(1, SAFE), answer(2, "I see"), human(3, "Do you know it?")]

@@ -88,7 +88,7 @@ CASES: list[tuple[str | None, tuple[Kind, ...], str, list[tuple[str, str]]]] = [
 @pytest.mark.parametrize(
     ("after", "may", "becomes", "beyond"), CASES, ids=[str(n) for n in range(len(CASES))]
 )
-def test_what_goes_beyond_is_left_out_line_by_line(
+def test_changes_beyond_the_kinds_are_left_out_line_by_line(
     after: str | None, may: tuple[Kind, ...], becomes: str, beyond: list[tuple[str, str]]
 ) -> None:
     assert left(after, *may) == (becomes, beyond)
@@ -100,7 +100,7 @@ LINES = st.lists(
 
 
 @given(LINES, LINES, st.sets(st.sampled_from(KINDS), min_size=1))
-def test_no_draft_gets_around_it(before: str, after: str, may: set[Kind]) -> None:
+def test_no_draft_gets_around_the_kinds(before: str, after: str, may: set[Kind]) -> None:
     text, beyond = left(after, *may, before=before)
     lines, now = ([line for line in of.split("\n") if line.strip()] for of in (before, text))
     if not {"remove", "update"} & may:
@@ -140,7 +140,7 @@ def profile(**fields: Any) -> str:
     ({"remove"}, {"role": "cook"}, [("update", "role: baker"), ("add", "units: metric")]),
     ({"add", "update", "remove"}, {"role": "baker", "units": "metric"}, []),
 ])  # fmt: skip
-def test_of_json_it_holds_field_by_field(
+def test_json_is_held_to_the_kinds_field_by_field(
     may: set[Kind], becomes: dict[str, str], beyond: list[tuple[str, str]]
 ) -> None:
     before, after = profile(name="Ann", role="cook"), profile(role="baker", units="metric")
@@ -151,7 +151,7 @@ def test_of_json_it_holds_field_by_field(
 @pytest.mark.parametrize(
     "after", ["# Was true\n- hates dill\n", "-\n- hates dill\n", "- …\n- hates dill\n"]
 )
-def test_what_says_nothing_stands_in_place_of_no_fact(after: str) -> None:
+def test_a_line_that_says_nothing_stands_in_place_of_no_fact(after: str) -> None:
     before = "- likes fennel\n- hates dill\n"
     text, beyond = left(after, "add", "update", before=before)
     assert "- likes fennel" in text
@@ -167,14 +167,14 @@ def test_what_says_nothing_stands_in_place_of_no_fact(after: str) -> None:
     ({"x": {"a": 1}}, {"x": {}}, {"add", "update"}, "remove"),
     ({"x": {"a": 1}}, {"x": {"a": 1, "b": 2}}, {"update"}, "add"),
 ])  # fmt: skip
-def test_of_json_a_kind_is_that_of_the_value_at_any_depth(
+def test_the_kind_of_a_json_change_is_that_of_its_value_at_any_depth(
     before: Any, after: Any, may: set[Kind], kind: Kind
 ) -> None:
     text, beyond = left(json.dumps(after), *may, before=json.dumps(before), key="/data.json")
     assert (text, [found for found, _ in beyond]) == (json.dumps(before), [kind])
 
 
-def test_of_json_what_may_be_made_within_an_object_is_made() -> None:
+def test_json_fields_that_may_be_added_within_an_object_are_added() -> None:
     before, after = (
         {"x": {"a": 1, "b": ""}, "y": None},
         {"x": {"a": 2, "b": "tea", "c": 3}, "y": [1]},
@@ -232,7 +232,7 @@ def edit(old: str, new: str) -> ToolCall:
     return ToolCall("edit_file", {"file_path": MY_FOOD, "old_string": old, "new_string": new})
 
 
-async def test_what_a_run_does_beyond_is_tried_again_with_the_reason_then_left_out_and_the_rest_stays(
+async def test_a_change_beyond_the_kinds_is_tried_again_then_left_out_alone(
     adding: Runs,
 ) -> None:
     await adding.saved(BEFORE)
@@ -282,7 +282,7 @@ async def test_a_deleted_file_stays_where_nothing_may_be_removed(adding: Runs) -
     assert await adding.text("/topics/new.md") == "- leek\n"
 
 
-async def test_what_is_proposed_is_held_to_it_too(adding: Runs) -> None:
+async def test_a_proposal_is_held_to_the_kinds_too(adding: Runs) -> None:
     await adding.saved(BEFORE)
     await set_review(adding)
     calls = [edit("- hates dill\n", ""), append("- likes leek")]

@@ -65,7 +65,7 @@ async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_n
     assert await ada.listed("consolidations") == []
 
 
-async def test_what_was_said_in_a_turn_without_an_answer_is_remembered(
+async def test_a_turn_without_an_answer_is_remembered(
     idle: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     """It may have been the person's last turn for a long time."""
@@ -85,7 +85,7 @@ async def ended_of_kind(who: Person, kind: str) -> list[dict[str, Any]]:
     ]
 
 
-async def test_without_an_answer_a_rehearsal_a_tidy_and_a_text_say_why_and_a_later_run_remembers(
+async def test_runs_of_every_kind_without_an_answer_say_why_and_a_later_one_remembers(
     ada: Person,
 ) -> None:
     await ada.chat("I like dill")

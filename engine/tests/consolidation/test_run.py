@@ -72,7 +72,7 @@ async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_
     assert record["started_at"] < record["ended_at"]
 
 
-async def test_what_a_run_reads_at_one_moment_is_one_batch_of_the_store(run: Runs) -> None:
+async def test_reads_of_a_run_at_one_moment_are_one_batch_of_the_store(run: Runs) -> None:
     batches = list[list[Op]]()
     counted = WrappedStore(run.store, before=batches.append)
     await run.saved("She likes fennel.\n")
@@ -88,7 +88,7 @@ async def test_what_a_run_reads_at_one_moment_is_one_batch_of_the_store(run: Run
     assert 10 < len(batches) <= 20
 
 
-async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revision(
+async def test_a_consolidation_delegates_no_task_and_makes_one_revision_of_a_file(
     run: Runs,
 ) -> None:
     delegated = ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"})
@@ -104,7 +104,7 @@ async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revi
     assert len(await run.history()) == 1
 
 
-async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(
+async def test_a_draft_that_the_guard_refuses_is_undone_and_tried_once_more(
     run: Runs,
 ) -> None:
     await run.saved("likes fennel\nhates dill\n")
@@ -159,7 +159,7 @@ async def test_a_consolidation_beyond_the_budget_fails(
     assert model.requests == []
 
 
-async def test_what_others_write_meanwhile_stays_beside_what_is_consolidated(run: Runs) -> None:
+async def test_writes_of_others_during_a_run_stay_beside_its_own(run: Runs) -> None:
     await run.saved("one\ntwo\nthree\n")
     await run.saved('{"name": "Ann", "role": "cook"}\n', "/profile.json")
     profile = {
@@ -238,7 +238,7 @@ async def test_a_backlog_is_a_run_for_each_batch(run: Runs, due: dict[str, list[
     assert [record["conversations"] for record in await records(run.store, ALICE)] == [1, 1, 1]
 
 
-async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(run: Runs) -> None:
+async def test_a_conversation_refused_twice_stays_due_alone_and_others_go_on(run: Runs) -> None:
     await run.saved("likes fennel\nhates dill\n")
     emptied = write(MY_FOOD, "")
 
@@ -310,12 +310,12 @@ async def test_a_script_brings_its_own_messages_and_changes_memory_without_a_dra
     assert await hers.text() == "- dill\n"
 
 
-def test_outside_of_a_run_there_is_neither_a_draft_nor_memory_to_write_to() -> None:
+def test_a_draft_is_there_within_a_run_alone() -> None:
     with pytest.raises(LookupError):
         Variables().run(draft_store)
 
 
-async def test_of_two_runs_at_once_one_is_committed(run: Runs) -> None:
+async def test_two_runs_at_once_commit_once(run: Runs) -> None:
     meanwhile = while_it_works(lambda: run("r2"))
     run.model.script(TASK, [append("- dill")], meanwhile, [append("- dill")], READY)
     await run("r1", t=["dill"])
@@ -326,7 +326,7 @@ async def test_of_two_runs_at_once_one_is_committed(run: Runs) -> None:
     ]
 
 
-async def test_as_many_proposals_wait_as_may(run: Runs) -> None:
+async def test_a_run_reads_nothing_while_too_many_proposals_wait(run: Runs) -> None:
     for number in range(MAX_PROPOSALS):
         await run.proposed(number, Changed(f"/{number}.md", "", "x"))
     assert "undecided proposals" in await run("r1", t=["dill"])

@@ -54,7 +54,7 @@ async def remembered(run: Runs, known: Mapping[str, Source]) -> None:
     await journal.change(run.store, FILES, FOOD, lambda _: file, author, vouch=vouch_new_by(known))
 
 
-async def test_what_the_person_said_is_confirmed_and_what_a_page_said_is_not(run: Runs) -> None:
+async def test_lines_of_the_person_are_confirmed_and_lines_of_a_page_are_not(run: Runs) -> None:
     talk = [said("I eat leek, and I am allergic to nuts. What does the page say?"), *fetched(PAGE)]
     lines = ["Eats leek", "Allergic to leek", "A vegetarian"]
     await consolidated(run, talk, *(append(f"- {line}") for line in lines))
@@ -92,13 +92,13 @@ async def test_a_merged_line_counts_as_the_lowest_that_it_merges(
     assert (await sources(run))[merged] is source
 
 
-async def test_what_the_person_says_later_confirms_a_line_that_stands_there(run: Runs) -> None:
+async def test_a_later_message_of_the_person_confirms_a_line_of_memory(run: Runs) -> None:
     await remembered(run, {"Pays Bob": UNCONFIRMED, "Pays Carla": UNCONFIRMED})
     await consolidated(run, [said("I pay Bob, that's right. Why do I pay Carla?")])
     assert await sources(run) == {"Pays Bob": CONFIRMED, "Pays Carla": UNCONFIRMED}
 
 
-async def test_where_unconfirmed_lines_are_refused_the_rest_of_a_batch_is_kept(
+async def test_an_unconfirmed_line_that_is_refused_leaves_the_rest_of_its_batch(
     run: Runs, graph: BuildGraph
 ) -> None:
     refusing = replace(deployed(), unconfirmed="refuse")
@@ -109,7 +109,7 @@ async def test_where_unconfirmed_lines_are_refused_the_rest_of_a_batch_is_kept(
     assert await sources(run) == {"Eats leek": CONFIRMED}
 
 
-async def test_where_unconfirmed_lines_are_proposed_to_accept_one_does_not_raise_it(
+async def test_an_accepted_proposal_of_an_unconfirmed_line_leaves_it_unconfirmed(
     run: Runs, graph: BuildGraph
 ) -> None:
     proposing = replace(deployed(), unconfirmed="propose")

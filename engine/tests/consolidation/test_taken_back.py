@@ -58,7 +58,7 @@ async def everything(who: Person) -> str:
 
 @pytest.mark.server
 @pytest.mark.parametrize("take_back", [undo, delete, forget_in_conversation, decline])
-async def test_what_was_taken_back_returns_only_if_it_is_said_again(
+async def test_a_line_taken_back_returns_only_if_it_is_said_again(
     ada: Person, take_back: Takes
 ) -> None:
     await ada.write(TRIPS, "- Likes maps\n")
@@ -198,7 +198,7 @@ def test_a_declined_line_and_a_field_of_the_profile_are_taken_back() -> None:
     assert brought('{"name": "Ada"}', '{"name": "Al"}', profile, key="/profile.json") == ["name al"]
 
 
-def test_of_what_a_line_that_came_back_replaced_nothing_is_lost() -> None:
+def test_a_line_that_came_back_gives_back_the_line_it_replaced() -> None:
     change = Changed("/x.md", "- Likes green tea\n", "- Likes tea\n- Likes rain\n")
     found = returning([change], {"/x.md": change.before}, taken_back([TEA], []), [])
     assert [each.after for each in without([change], found)] == [
@@ -206,11 +206,11 @@ def test_of_what_a_line_that_came_back_replaced_nothing_is_lost() -> None:
     ]
 
 
-def test_only_who_acts_at_the_person_s_word_takes_back() -> None:
+def test_a_line_that_consolidation_removed_is_not_taken_back() -> None:
     assert brought("", "- Likes tea\n", history("- Likes tea\n", "", kind="consolidation")) == []
 
 
-def test_what_was_written_again_is_taken_back_no_longer() -> None:
+def test_a_line_written_again_is_taken_back_no_longer() -> None:
     assert brought("", "- Likes tea\n", history("- Likes tea\n", "", "- Likes tea\n")) == []
     moved = history("- x\n", "- x\n", "- x\n- Likes tea\n", key="/topics/b.md")
     assert (
@@ -218,7 +218,7 @@ def test_what_was_written_again_is_taken_back_no_longer() -> None:
     )
 
 
-def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> None:
+def test_words_said_after_the_removal_bring_a_line_back_and_earlier_ones_do_not() -> None:
     gone = history("- Likes tea\n", "")
     assert (
         brought("", "- Likes tea\n", gone, said="You know what? I am liking teas again. Really.")
@@ -242,7 +242,7 @@ _LINES = st.lists(_LINE, max_size=6, unique_by=lambda line: frozenset(line.split
 
 
 @given(removed=_LINES, present=_LINES, written=_LINES)
-def test_no_removed_line_is_left_and_nothing_else_is_lost(
+def test_a_batch_brings_back_no_removed_line_and_loses_no_other(
     removed: list[str], present: list[str], written: list[str]
 ) -> None:
     """Whatever a batch writes: without what it brings back, it has no line that was removed, and

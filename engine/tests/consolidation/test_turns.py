@@ -87,7 +87,7 @@ def waiting() -> list[str]:
     return [each.person.user_id for each in routes._rehearsals._turns._waiting]
 
 
-async def test_who_loops_takes_no_rehearsal_from_whoever_waits(
+async def test_a_person_who_loops_takes_no_rehearsal_from_people_who_wait(
     worked: Worked, people: Callable[..., Any]
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
@@ -120,7 +120,7 @@ async def test_who_loops_takes_no_rehearsal_from_whoever_waits(
         assert worked.began.count("ann") == loops
 
 
-async def test_who_waits_too_long_is_told_that_another_is_at_work(
+async def test_a_rehearsal_that_waits_too_long_says_that_another_is_at_work(
     worked: Worked, people: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lasting_memory.consolidation.TURN_SECONDS", 0.01)
@@ -235,7 +235,7 @@ async def test_the_run_of_who_had_a_slot_longest_ago_is_next_and_others_are_told
     assert "conversations" in await bob
 
 
-async def test_what_a_person_asked_for_waits_for_its_turn_and_is_planned_again_otherwise(
+async def test_a_run_that_a_person_asked_for_waits_for_its_turn_or_is_planned_again(
     run: Runs, blocked: dict[str, threading.Event]
 ) -> None:
     going = {name: asyncio.create_task(ran(run, name, 1, dry=False)) for name in ("cid", "ann")}

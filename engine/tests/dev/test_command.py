@@ -82,7 +82,7 @@ def test_tests_are_those_of_the_fork_and_of_its_engine(started: list[str]) -> No
     assert "--ignore" not in started[-1]
 
 
-def test_without_the_engine_s_folder_the_fork_alone_is_checked_and_tested(
+def test_a_fork_without_the_engine_s_folder_is_checked_and_tested_alone(
     started: list[str], project: Path
 ) -> None:
     (project / "engine/pyproject.toml").unlink()
@@ -120,7 +120,7 @@ def test_the_exit_code_is_that_of_the_first_tool_that_fails(
         ("assert sys.stdin.read() == 'TOKEN'", 0),
     ],
 )
-def test_what_is_run_ends_with_its_own_code(ends: str, code: int) -> None:
+def test_a_process_that_is_run_ends_with_its_own_code(ends: str, code: int) -> None:
     ended = processes.run([sys.executable, "-c", f"import os, sys; {ends}"], stdin="TOKEN")
     assert ended == code
 
@@ -137,7 +137,7 @@ def test_a_folder_that_is_no_deployment_is_named_in_one_line(
     assert ended.value.code == f"{where} is not there; run this in the project's folder."
 
 
-def test_what_a_command_lacks_is_named_with_the_extra_that_has_it(
+def test_a_package_that_a_command_lacks_is_named_with_the_extra_that_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The console script is there without the extra."""
@@ -150,7 +150,7 @@ def test_what_a_command_lacks_is_named_with_the_extra_that_has_it(
     assert str(ended.value.code).endswith("; install lasting-memory[dev], e.g. with `uv sync`.")
 
 
-def test_it_lists_its_commands_and_names_those_that_it_has_where_one_is_unknown(
+def test_the_command_lists_its_commands_also_where_one_is_unknown(
     tmp_path: Path,
 ) -> None:
     listed = run(tmp_path, "--help")
@@ -177,7 +177,7 @@ def test_each_command_has_a_help_of_its_own(
     assert capfd.readouterr().out.startswith("usage: ")
 
 
-def test_without_pytest_the_tests_for_forks_name_the_extra_that_has_it() -> None:
+def test_the_tests_for_forks_without_pytest_name_the_extra_that_has_it() -> None:
     blocked = "import sys; sys.modules['pytest'] = None; import lasting_memory.testing"
     done = subprocess.run(
         [sys.executable, "-c", blocked], capture_output=True, text=True, check=False
@@ -264,7 +264,9 @@ SERVED = ["agent", "auth", "consolidation_agent", "http_api", "deployment"]
 
 
 @pytest.mark.proof
-def test_nothing_that_it_loads_needs_a_name_that_windows_lacks(tmp_path: Path) -> None:
+def test_modules_of_the_command_and_the_server_need_no_name_that_windows_lacks(
+    tmp_path: Path,
+) -> None:
     """The command, the server's own modules, and what a deployment loads."""
     modules = (ENGINE / "src/lasting_memory/dev").glob("[a-z]*.py")
     own = [f"lasting_memory.dev.{path.stem}" for path in modules if path.stem != "app"]

@@ -38,7 +38,7 @@ def chat(
 
 
 @pytest.mark.server
-def test_what_is_said_is_remembered_listed_undone_and_forgotten(
+def test_a_chat_in_the_terminal_remembers_lists_undoes_and_forgets(
     shared_server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     for text in ("likes tea", "likes coffee"):
@@ -71,7 +71,7 @@ def test_what_is_said_is_remembered_listed_undone_and_forgotten(
 
 
 @pytest.mark.server
-def test_whom_no_token_can_name_is_told_why(
+def test_a_caller_without_a_usable_token_gets_the_reason(
     shared_server: DevServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a colon in the organization it would be another person of another organization."""
@@ -89,7 +89,7 @@ signing = served(AUTH_JWT_SECRET=SECRET)
 
 
 @pytest.mark.server
-def test_with_an_identity_provider_s_token_one_is_whom_it_names(
+def test_a_chat_with_an_identity_provider_s_token_is_of_the_person_it_names(
     signing: DevServer, model: ScriptedAnthropic, alice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The token comes by the environment, so that no list of processes shows it. A development
@@ -127,7 +127,7 @@ def searching(body: Body) -> list[Text | ToolCall]:
 
 
 @pytest.mark.server
-async def test_it_tries_everything_and_leaves_nothing(
+async def test_the_smoke_test_tries_everything_and_leaves_nothing(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     model.script("What did we say", searching, [Text("That.")])
@@ -143,7 +143,7 @@ async def test_it_tries_everything_and_leaves_nothing(
 
 
 @pytest.mark.server
-async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(
+async def test_the_smoke_test_touches_no_person_with_memory_but_its_own(
     server: DevServer, alice: str
 ) -> None:
     client = server.as_user(alice)

@@ -49,7 +49,7 @@ async def until(condition: Callable[[], object], seconds: float = 300) -> None:
 
 
 @pytest.mark.proof
-async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversations_are_still_saved(
+async def test_conversations_are_saved_after_a_state_was_read_or_a_disk_was_full(
     server: DevServer, alice: str
 ) -> None:
     person, bob, said = (
@@ -134,7 +134,7 @@ async def test_a_deleted_run_that_cannot_be_stopped_leaves_its_conversation_free
     await person.say("hello")
 
 
-async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_after_a_stop(
+async def test_deleted_conversations_are_in_no_file_after_a_flush_and_after_a_stop(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)

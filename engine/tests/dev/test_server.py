@@ -134,7 +134,7 @@ ask = partial(httpx.request, timeout=300, trust_env=False)
 
 
 @pytest.mark.server
-def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
+def test_make_dev_reads_env_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
     project: Path, start: Start, model: ScriptedAnthropic
 ) -> None:
     (project / "policies/acme").mkdir(parents=True, exist_ok=True)
@@ -230,7 +230,7 @@ def test_a_graph_that_is_refused_ends_it_with_the_reason(project: Path, start: S
 
 @pytest.mark.server
 @pytest.mark.proof
-def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_server(
+def test_a_server_whose_parents_were_killed_is_still_the_folder_s_one_server(
     project: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, _, url = start("--port", str(free_port()), AGENT_MODEL="")
@@ -254,7 +254,7 @@ def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_serv
 @pytest.mark.server
 @pytest.mark.proof
 @pytest.mark.parametrize("options", [[], ["--postgres"]])
-def test_it_keeps_what_it_had_and_goes_down_with_its_terminal(
+def test_make_dev_keeps_its_memory_and_goes_down_with_its_terminal(
     start: Start, model: ScriptedAnthropic, options: list[str]
 ) -> None:
     note = ToolCall(

@@ -167,7 +167,9 @@ def test_uv_is_told_of_the_wheel_in_place_of_the_folder_and_back(
     assert pyproject.read_text() == as_folder
 
 
-def test_what_cannot_be_replaced_is_left_alone(template: Path, newer: Path, tmp_path: Path) -> None:
+def test_an_engine_that_cannot_be_replaced_is_left_alone(
+    template: Path, newer: Path, tmp_path: Path
+) -> None:
     before = held(template)
     for source in (Path(), tmp_path / "nowhere", template / "agent.py"):
         with pytest.raises(
@@ -255,7 +257,7 @@ def fork(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["folder", "wheel"])
-def test_it_says_what_changed_of_what_this_fork_overrides_and_imports(
+def test_an_upgrade_lists_changes_of_what_the_fork_overrides_and_imports(
     fork: Path, tmp_path: Path, packed: bool
 ) -> None:
     source = write(tmp_path / "changed", CHANGED)
@@ -289,7 +291,7 @@ def test_it_says_what_changed_of_what_this_fork_overrides_and_imports(
     assert "agent.py imports old_name from lasting_memory, which is in neither engine." in again
 
 
-def test_where_nothing_of_it_changed_that_is_said(template: Path, newer: Path) -> None:
+def test_an_upgrade_that_changes_nothing_for_the_fork_says_so(template: Path, newer: Path) -> None:
     assert "For this fork: nothing that it overrides or imports has changed." in upgrade_engine(
         template, newer, "0.2.0"
     )
@@ -347,7 +349,9 @@ def used(tmp_path: Path) -> Path:
     return write(template, {f"engine/{name}": text for name, text in {**IGNORED, **CACHES}.items()})
 
 
-def test_what_git_ignores_is_kept_and_caches_are_not(used: Path, newer: Path, wheel: Path) -> None:
+def test_files_that_git_ignores_are_kept_and_caches_are_not(
+    used: Path, newer: Path, wheel: Path
+) -> None:
     link = used / "engine" / "notes" / "link"
     link.symlink_to("nowhere")
     own = {f"engine/{name}": text for name, text in IGNORED.items()}
@@ -404,7 +408,7 @@ def broken_sources(folder: Path, used: Path) -> dict[str, tuple[Path, str]]:
 @pytest.mark.parametrize(
     "name", ["dangling", "outside", "folder", "half", "toml", "bare", "no.whl", "text.txt", "empty.whl"]
 )  # fmt: skip
-def test_what_is_no_whole_engine_changes_nothing(
+def test_an_incomplete_engine_changes_nothing(
     used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     source, said = broken_sources(tmp_path / "broken", used)[name]
@@ -464,7 +468,7 @@ def unreadable(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "said"), IN_WORDS)
-def test_what_is_wrong_with_an_engine_is_said_in_plain_words(
+def test_an_unreadable_engine_is_refused_in_plain_words(
     used: Path, tmp_path: Path, name: str, said: str
 ) -> None:
     unreadable(tmp_path / "broken")
@@ -585,7 +589,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, uv: str, *options: str) -
     main()
 
 
-def test_what_was_found_is_pinned_in_each_file_and_the_engine_s_wheel_alone_stays(
+def test_resolved_versions_are_pinned_in_each_file_but_for_the_engine_s_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "resolved").write_text(RESOLVED)
@@ -617,7 +621,7 @@ def test_uv_s_own_list_is_that_of_constraints_txt_and_holds_nothing_back(
     assert written["tool"]["uv"]["constraint-dependencies"] == RESOLVED.split()
 
 
-def test_what_does_not_fit_together_changes_nothing(
+def test_versions_that_do_not_fit_together_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SystemExit, match="Nothing was changed"):

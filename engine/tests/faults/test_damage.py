@@ -86,7 +86,7 @@ async def run_both(person: Person) -> None:
 
 
 @pytest.mark.server
-async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forgotten(
+async def test_a_person_with_damaged_items_is_alone_with_them_and_is_forgotten(
     server: DevServer, alice: str
 ) -> None:
     """Damaged items fail no door of their person's, nor the sweep; forgetting the person leaves

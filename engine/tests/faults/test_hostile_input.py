@@ -294,7 +294,7 @@ TRIES: Any = {
 
 @hypothesis_settings(**TRIES, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
-async def test_whatever_an_obedient_agent_calls_reaches_nobody_else(
+async def test_an_obedient_agent_reaches_no_other_person_whatever_it_calls(
     agent: Scripted, data: st.DataObject
 ) -> None:
     for (namespace, key), text in STARTS.items():
@@ -378,7 +378,7 @@ async def test_a_replacement_that_would_fill_the_memory_is_refused_before_it_is_
 
 
 @pytest.mark.parametrize("block", ["memory", "skills"])
-async def test_what_one_writes_into_shared_text_all_are_shown_in_its_block(
+async def test_shared_text_of_one_person_is_shown_to_all_in_its_block(
     graph: BuildGraph, block: str
 ) -> None:
     shared = graph(deployed(memory_scope="assistant", shared_writes="allow"))

@@ -176,7 +176,7 @@ async def test_odd_state_is_refused_or_fails_no_run(name: str, state: dict[str, 
     state=st.dictionaries(NAMES, VALUES, max_size=3) | VALUES,
     name=st.sampled_from(sorted(BUILDERS)),
 )
-def test_whatever_state_is_taken_the_run_goes_well(state: Any, name: str) -> None:
+def test_a_run_goes_well_with_any_state_that_is_taken(state: Any, name: str) -> None:
     request = {"input": state}
     if state is not None and taken(request):
         asyncio.run(run(name, request))
@@ -251,7 +251,7 @@ def test_an_update_that_no_state_could_take_is_refused(update: Any) -> None:
     assert not taken({"command": {"update": update}})
 
 
-def test_what_a_client_may_send_comes_through() -> None:
+def test_state_that_a_client_may_send_comes_through() -> None:
     files = {"/a.md": {"content": "a", "encoding": "utf-8"}, "/b.md": None}
     answer = {"type": "ai", "content": [{"type": "text", "text": "z"}]}
     sent = {"messages": [HELLO, ["human", "x"], "y", answer], "files": files}
@@ -318,7 +318,7 @@ def test_a_write_of_state_is_held_to_the_rule_of_a_run_s_input(state: dict[str, 
     [None, [], {}, {"values": None}, {"supersteps": 7}, {"supersteps": [7, {"updates": [7]}]}],
     ids=repr,
 )
-def test_what_writes_no_state_passes_to_the_platform(body: Any) -> None:
+def test_a_request_that_writes_no_state_passes_to_the_platform(body: Any) -> None:
     check_state_write(body)
 
 

@@ -190,7 +190,7 @@ async def talk(person: Person, model: ScriptedAnthropic) -> str:
     return thread
 
 
-async def test_of_a_stored_record_only_what_the_schema_has_is_sent(
+async def test_a_stored_record_is_sent_with_the_schema_s_fields_alone(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     """It may be another version's. One that cannot be read is left out."""

@@ -74,7 +74,7 @@ async def test_memory_is_seen_corrected_undone_and_taken_along(
 
 
 @pytest.mark.server
-async def test_somebody_forgotten_leaves_nothing(
+async def test_a_forgotten_person_leaves_nothing(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     """And a run that was going writes nothing."""

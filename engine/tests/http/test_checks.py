@@ -78,7 +78,7 @@ def stored(store: BaseStore) -> str:
     return str([item.value for item in store.search(MEMORIES, limit=100)])
 
 
-async def test_what_a_fork_s_check_refuses_is_written_by_no_door(
+async def test_a_text_that_a_fork_s_check_refuses_is_written_by_no_door(
     calling: Open, graph: BuildGraph, store: BaseStore
 ) -> None:
     """The doors beside the contract's."""
@@ -185,7 +185,7 @@ async def test_a_check_judges_what_a_person_makes_of_a_policy(
     ]
 
 
-async def test_what_a_change_is_compared_with_is_what_others_wrote_meanwhile(
+async def test_a_change_is_checked_against_the_file_that_others_wrote_meanwhile(
     store: BaseStore,
 ) -> None:
     """A proposal waits for days; the check sees the file as it is when the proposal is accepted."""
@@ -214,7 +214,7 @@ async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(
     assert SECRET not in stored(store)
 
 
-async def test_what_a_memory_starts_with_is_checked(store: BaseStore) -> None:
+async def test_starting_files_are_checked(store: BaseStore) -> None:
     seen: list[tuple[str, str | None, str]] = []
 
     def refuse(path: str, content: str | None, author: Author) -> None:
@@ -257,7 +257,7 @@ def forked_folder(folder: Path, *checks: Check) -> Deployment:
     BAD_FIRST_FILES,
     ids=[str(number) for number in range(len(BAD_FIRST_FILES))],
 )
-def test_what_no_new_memory_could_start_with_stops_the_building_of_a_graph(
+def test_an_unusable_starting_file_stops_the_building_of_a_graph(
     tmp_path: Path, build: Any, name: str, content: str | bytes
 ) -> None:
     fork = forked_folder(tmp_path, no_secret)
@@ -273,7 +273,7 @@ def test_what_no_new_memory_could_start_with_stops_the_building_of_a_graph(
 @pytest.mark.parametrize(
     "broken", ["seeds/memories/notes.md", "seeds/memories/linked.md", "prompts/memory_block.md"]
 )
-def test_what_runs_and_requests_would_read_stops_the_start_of_graphs_and_routes(
+def test_an_unreadable_file_of_a_fork_stops_the_start_of_graphs_and_routes(
     tmp_path: Path, build: Any, broken: str
 ) -> None:
     fork = forked_folder(tmp_path)
@@ -460,14 +460,14 @@ NO_SCHEMA = r"use a path like /memories/profile\.json and a pydantic model"
     ({"consolidation": None, "limits": Limits(conversation_days=30)}, "conversation_days is 30"),
     *(({"schemas": of}, NO_SCHEMA) for of in ({"profile.json": Profile}, {PROFILE_PATH: dict}, {PROFILE_PATH: Profile()})),
 ])  # fmt: skip
-def test_what_cannot_be_used_stops_the_start_with_its_fix(
+def test_an_unusable_argument_of_a_deployment_stops_the_start_with_its_fix(
     decided: dict[str, Any], fix: str
 ) -> None:
     with pytest.raises(SettingsError, match=fix):
         replace(deployed(), **decided)
 
 
-def test_nothing_that_a_fork_decides_changes_afterwards() -> None:
+def test_decisions_of_a_fork_do_not_change_afterwards() -> None:
     given: dict[str, type[BaseModel]] = {PROFILE_PATH: MyProfile}
     fork = replace(deployed(), schemas=given)
     given.clear()
@@ -485,7 +485,7 @@ VALUES = st.dictionaries(
 
 
 @given(VALUES | st.text('{}[]:"a', max_size=5), st.sampled_from([*forked().schemas.items()]))
-def test_what_a_schema_takes_is_written_and_nothing_else(
+def test_a_file_with_a_schema_is_written_with_what_the_schema_takes_alone(
     value: object, place: tuple[str, type[BaseModel]]
 ) -> None:
     content = value if isinstance(value, str) else json.dumps(value)
@@ -540,7 +540,7 @@ async def test_consolidation_is_told_the_fields_and_what_they_hold(
     assert "{profile" not in shown
 
 
-async def test_without_a_profile_nothing_speaks_of_one(
+async def test_prompts_and_tools_without_a_profile_do_not_speak_of_one(
     graph: BuildGraph, model: ScriptedAnthropic
 ) -> None:
     fork = replace(deployed(), schemas={})

@@ -94,7 +94,7 @@ async def keep_record(store: BaseStore, files: dict[str, str], reason: str) -> N
     await store.aput(namespaces.run_records(ALICE), "2026-01-01-run", record, index=False)
 
 
-async def test_it_is_nowhere_afterwards_and_all_else_is_as_it_was(
+async def test_a_deleted_fact_is_nowhere_and_all_else_is_as_it_was(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     for lines in (
@@ -176,7 +176,7 @@ SAFE = "Der Tresor öffnet mit Löwenzahn sieben"
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-async def test_it_goes_in_whichever_normal_form_it_is_spelled(
+async def test_a_fact_is_deleted_in_whichever_normal_form_it_is_spelled(
     api: httpx.AsyncClient, store: BaseStore, form: Any
 ) -> None:
     other = unicodedata.normalize("NFD" if form == "NFC" else "NFC", SAFE)
@@ -212,7 +212,7 @@ async def test_a_line_of_the_trash_goes_and_its_later_wording_stays(
     ({"text": FACT, "conversations": [BOBS]}, {}, {}, 404), ({"text": FACT, "conversations": [BOBS] * 101}, {}, {}, 422),
     ({"text": FACT, "conversations": ["bob's"]}, {}, {}, 422),
 ])  # fmt: skip
-async def test_what_is_refused_changes_nothing(
+async def test_a_deletion_that_is_refused_changes_nothing(
     api: httpx.AsyncClient,
     store: BaseStore,
     talks: Platform,
@@ -238,7 +238,9 @@ async def test_shared_memory_has_no_facts_of_one_s_own(calling: Open) -> None:
         assert (await delete(api)).status_code == 409
 
 
-async def test_with_every_assistant_it_goes(calling: Open, store: BaseStore) -> None:
+async def test_a_fact_is_deleted_from_the_memory_of_every_assistant(
+    calling: Open, store: BaseStore
+) -> None:
     both = deployed(memory_scope="user+assistant")
     other = "11111111-2222-3333-4444-555555555555"
     async with calling("alice", both) as api:
@@ -300,7 +302,7 @@ async def test_a_writer_in_another_process_who_had_read_it_does_not_bring_it_bac
         ] == "- Likes tea\n- Has a dog\n"
 
 
-async def test_what_another_process_puts_between_two_looks_goes_too(
+async def test_a_fact_that_another_process_puts_meanwhile_is_deleted_too(
     calling: Open, store: BaseStore
 ) -> None:
     async def other() -> None:
@@ -399,7 +401,7 @@ async def forget_fact(
 
 
 @pytest.mark.server
-async def test_it_is_not_consolidated_again_from_the_conversation_that_stays(ada: Person) -> None:
+async def test_a_deleted_fact_is_not_consolidated_again_from_its_conversation(ada: Person) -> None:
     thread = await ada.thread()
     ada.model.script(FACT, [note(FACT)], [Text("noted")])
     await ada.turn(thread, FACT)
@@ -422,7 +424,9 @@ async def test_it_is_not_consolidated_again_from_the_conversation_that_stays(ada
 
 
 @pytest.mark.server
-async def test_it_is_not_consolidated_from_a_turn_that_is_under_way(ada: Person) -> None:
+async def test_a_deleted_fact_is_not_consolidated_from_a_turn_that_is_under_way(
+    ada: Person,
+) -> None:
     await ada.write("/memories/preferences.md", f"- {FACT}\n- Likes tea\n")
     thread, answered = await ada.thread(), threading.Event()
     ada.model.script("You know my safe", after(answered, [note("late")]), [Text(f"Yes: {FACT}.")])
@@ -458,7 +462,7 @@ async def consolidate_scripted(who: Person) -> None:
     await who.say("go on", "consolidation_agent")
 
 
-async def test_who_vouches_for_the_other_lines_stays_known(
+async def test_the_sources_of_the_other_lines_stay_known(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     known = {FACT: Source.UNCONFIRMED, "b": Source.CONFIRMED}

@@ -114,7 +114,7 @@ async def test_deleted_files_are_exported_and_not_imported(
         assert (await bob.get("/memory/history", params=NOTES)).status_code == 404
 
 
-async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(
+async def test_an_unreadable_file_and_conversation_are_named_and_end_no_export(
     api: httpx.AsyncClient, store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "get_client", Creating)
@@ -188,7 +188,7 @@ async def test_an_import_with_anything_wrong_writes_nothing(
 
 
 @pytest.mark.parametrize("store", stores(pytest.mark.proof), indirect=True)
-async def test_others_are_served_while_somebody_imports(
+async def test_an_import_stops_no_request_of_others(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     # In the processor time of the loop's thread, which other load on the machine does not stretch.

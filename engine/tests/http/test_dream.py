@@ -45,7 +45,7 @@ async def state(client: httpx.AsyncClient) -> Any:
     return answer.json()["dream"]
 
 
-async def test_without_a_confirmed_estimate_nothing_begins(
+async def test_a_dream_begins_only_with_a_confirmed_estimate(
     api: httpx.AsyncClient, platform: Platform, store: BaseStore
 ) -> None:
     before = kept(store)
@@ -82,7 +82,7 @@ async def test_a_confirmed_estimate_is_its_cap_and_there_is_one_dream_a_person(
     assert len(platform.runs.all()) == 1
 
 
-async def test_it_can_be_stopped_and_then_nothing_is_left_of_its_draft(
+async def test_a_dream_that_is_stopped_leaves_nothing_of_its_draft(
     api: httpx.AsyncClient, platform: Platform, store: BaseStore
 ) -> None:
     assert (await put(api, "- Owns a tractor\n")).is_success
@@ -131,7 +131,9 @@ async def test_paused_memory_is_not_read_again(api: httpx.AsyncClient, platform:
     assert not platform.runs.all()
 
 
-async def test_only_the_person_begins_or_stops_it(calling: Open, platform: Platform) -> None:
+async def test_a_dream_is_begun_and_stopped_by_its_person_alone(
+    calling: Open, platform: Platform
+) -> None:
     operator = {"permissions": ["memory:operate"]}
     about = {"user_id": "alice", "org_id": "acme"}
     async with calling("root", **operator) as client:

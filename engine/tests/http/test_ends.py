@@ -43,7 +43,7 @@ async def test_facts_say_until_when_they_hold_and_which_are_over(
     assert file["content"] == TEXT, "the text stays as it is"
 
 
-async def test_of_a_line_that_is_over_the_page_s_search_and_prompt_have_nothing(
+async def test_a_line_that_is_over_is_not_in_the_page_s_search_and_prompt(
     api: httpx.AsyncClient, clock: Clock
 ) -> None:
     await put(api, TEXT, "/memories/preferences.md")
@@ -56,7 +56,7 @@ async def test_of_a_line_that_is_over_the_page_s_search_and_prompt_have_nothing(
     assert ACME in memory
 
 
-async def test_other_programs_are_told_nothing_of_what_is_over_and_may_still_take_it_out(
+async def test_other_programs_see_no_line_that_is_over_and_may_still_take_it_out(
     calling: Open, clock: Clock
 ) -> None:
     async with calling() as api:
@@ -73,7 +73,7 @@ async def test_other_programs_are_told_nothing_of_what_is_over_and_may_still_tak
         assert "offer" not in file["content"]
 
 
-async def test_what_is_undone_restored_or_imported_is_over_as_before(
+async def test_lines_undone_restored_or_imported_are_over_as_before(
     calling: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "get_client", Platform)
@@ -100,7 +100,7 @@ async def test_a_time_that_is_none_of_an_import_is_left_out(
     assert [line.get("over") for line in await lines(api)] == [None, None, None]
 
 
-async def test_in_a_group_s_folder_days_are_those_of_utc(
+async def test_days_in_a_group_s_folder_are_those_of_utc(
     calling: Open, store: BaseStore, clock: Clock
 ) -> None:
     routes = {**ROUTES, "/team/": group("team_id", over_http=True)}
@@ -120,7 +120,7 @@ async def test_in_a_group_s_folder_days_are_those_of_utc(
             assert plan["lines"][0].get("over") is is_over
 
 
-async def test_without_ends_facts_are_text(calling: Open, clock: Clock) -> None:
+async def test_facts_of_a_deployment_without_ends_are_text(calling: Open, clock: Clock) -> None:
     async with calling(settings=replace(deployed(), ends=False)) as api:
         await put(api, TEXT)
         clock.set("2026-07-01")

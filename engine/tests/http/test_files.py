@@ -117,7 +117,7 @@ async def test_a_write_that_expects_another_revision_is_refused(api: httpx.Async
     ({"changes": []}, "1", 200), ({"changes": ["x"]}, "1", 404), ({"changes": ["x"] * 1_001}, "1", 422),
     ({"changes": "x"}, "1", 422), ({"changes": [], "revision": 1}, "1", 422),
 ])  # fmt: skip
-async def test_what_is_undone_is_in_the_history(
+async def test_an_undo_names_a_change_of_the_history_or_changes_nothing(
     api: httpx.AsyncClient, body: dict[str, Any], match: str, status: int
 ) -> None:
     await put(api, "one")
@@ -252,7 +252,7 @@ async def test_a_body_that_would_be_passed_over_is_refused(
     ([{"home": {"city": "Ulm"}}, {"home": {"city": "Bonn"}}, {"home": {"city": "Bonn", "zip": 5}}], 1,
      {"home": {"city": "Ulm", "zip": 5}}),
 ])  # fmt: skip
-async def test_of_a_profile_an_undone_change_takes_back_its_own_fields_alone(
+async def test_an_undone_change_of_a_profile_takes_back_its_own_fields_alone(
     api: httpx.AsyncClient, contents: list[dict[str, Any]], undone: int, wanted: dict[str, Any]
 ) -> None:
     path = "/memories/things.json"

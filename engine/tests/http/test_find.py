@@ -56,7 +56,7 @@ async def test_the_best_file_its_passage_and_its_facts_are_found(api: httpx.Asyn
     assert await found(api, "submarines") == []
 
 
-async def test_nobody_finds_another_s(calling: Open) -> None:
+async def test_a_search_of_memory_finds_no_other_person_s_lines(calling: Open) -> None:
     async with (
         calling("bob") as bob,
         calling("alice", org_id="other") as other,
@@ -86,11 +86,13 @@ async def test_an_operator_may_search_somebody_s(calling: Open) -> None:
 @pytest.mark.parametrize("query", [
     {}, {"q": ""}, {"q": "  "}, {"q": "x" * 1_001}, {"q": "x", "limit": 0}, {"q": "x", "limit": 21}, {"q": "x", "path": "y"},
 ])  # fmt: skip
-async def test_what_is_asked_is_bounded(api: httpx.AsyncClient, query: dict[str, Any]) -> None:
+async def test_a_search_s_query_and_limit_are_bounded(
+    api: httpx.AsyncClient, query: dict[str, Any]
+) -> None:
     assert (await api.get("/memory/find", params=query)).status_code == 422
 
 
-async def test_no_more_files_than_asked_for_are_found(api: httpx.AsyncClient) -> None:
+async def test_a_search_finds_no_more_files_than_asked_for(api: httpx.AsyncClient) -> None:
     for number in range(8):
         await put(api, "- leek\n", f"/memories/{number}.md")
     assert len(await found(api, "leek")) == 5
@@ -109,7 +111,7 @@ def ranked_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-async def test_however_many_paragraphs_or_lines_there_are_few_are_ranked_and_the_right_ones_are_found(
+async def test_a_search_of_long_files_ranks_few_lines_and_finds_the_right_ones(
     api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(
@@ -124,12 +126,12 @@ async def test_however_many_paragraphs_or_lines_there_are_few_are_ranked_and_the
     assert sum(counts) < 40_000
 
 
-async def test_where_memory_is_shared_it_says_so(calling: Open) -> None:
+async def test_the_search_of_one_s_memory_says_that_memory_is_shared(calling: Open) -> None:
     async with calling(settings=deployed(memory_scope="assistant")) as api:
         assert (await api.get("/memory/find", params={"q": "leek"})).status_code == 409
 
 
-async def test_it_finds_by_meaning_where_the_store_has_an_index() -> None:
+async def test_a_search_finds_by_meaning_where_the_store_has_an_index() -> None:
     store = InMemoryStore(index=INDEX)
     await store.aput(MEMORIES, "/a.md", {**create_file_data("Has a puppy.")})
     async with http_client(
@@ -173,7 +175,7 @@ async def test_a_fork_s_own_tool_finds_what_is_its_person_s_alone(graph: BuildGr
         assert told == f"/memories/list.md: - {name} needs leek ((0, '- {name} needs leek'),)"
 
 
-async def test_in_shared_memory_it_finds_what_is_shared(graph: BuildGraph) -> None:
+async def test_a_fork_s_tool_finds_shared_lines_in_shared_memory(graph: BuildGraph) -> None:
     agent = graph(deployed(memory_scope="assistant"), build=build_finder)
     agent.put(("memories", f"{AGENT}:acme"), "/list.md", "- all need leek\n")
     (told,) = await agent.called(ToolCall("shopping", {"wanted": "leek"}))

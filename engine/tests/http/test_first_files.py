@@ -100,7 +100,7 @@ async def test_each_person_gets_their_own_first_files_beside_the_seeds(
     assert (seeded.author.kind, seeded.author.user_id) == ("seed", "alice")
 
 
-async def test_they_take_the_place_of_a_seed_and_come_once(
+async def test_first_files_of_a_person_take_the_place_of_a_seed_and_come_once(
     graph: BuildGraph, store: BaseStore
 ) -> None:
     asked: list[Actor] = []
@@ -200,7 +200,7 @@ async def unawaited(_: Actor) -> dict[str, str]:
     ({"first_files": by_person, "settings": SHARED.settings}, "MEMORY_SCOPE=assistant shares it; leave it out"),
     ({"first_files": by_person, "consolidation": None, "routes": {"/policies/": ROUTES["/policies/"]}}, "leave one out"),
 ])  # fmt: skip
-def test_what_could_give_nobody_first_files_stops_the_start(
+def test_a_function_that_could_give_nobody_first_files_stops_the_start(
     changes: dict[str, Any], fix: str
 ) -> None:
     with pytest.raises(SettingsError, match=fix):

@@ -97,7 +97,9 @@ async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Acto
     )
 
 
-async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: BaseStore) -> None:
+async def test_items_of_a_forgotten_person_are_counted_and_nobody_else_s_are_touched(
+    store: BaseStore,
+) -> None:
     for name in ("alic", "alicea", "a_ice", "a%"):
         await furnish(
             store, DEFAULTS.memory.namespace(Actor(name, "acme"), ""), Actor(name, "acme")
@@ -140,7 +142,7 @@ async def test_shared_memory_stays(store: BaseStore) -> None:
     assert left(store) == others
 
 
-async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
+async def test_a_file_that_lands_a_moment_later_goes_too(store: BaseStore) -> None:
     await furnish(store, MEMORIES)
     forgetting = asyncio.create_task(forget(store, client(), ALICE, DEFAULTS))
     while not store.search(("forgotten",)):  # noqa: ASYNC110  # the store tells nobody
@@ -217,7 +219,7 @@ async def test_a_run_from_before_writes_nothing_afterwards(
 
 
 @pytest.mark.parametrize("subagent", SUBAGENTS)
-async def test_neither_does_a_subagent_that_began_before_or_begins_after(
+async def test_a_subagent_that_began_before_or_begins_after_writes_nothing(
     graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, subagent: str
 ) -> None:
     model.script("do as told", [APPEND], [Text("done")])
@@ -245,7 +247,7 @@ def embedding_store(may_go_on: asyncio.Event, asked: asyncio.Event) -> InMemoryS
 
 
 @pytest.mark.parametrize("other_process", [False, True])
-async def test_what_is_embedded_behind_a_search_does_not_come_back(
+async def test_texts_embedded_behind_a_search_do_not_come_back(
     monkeypatch: pytest.MonkeyPatch, other_process: bool
 ) -> None:
     may_go_on, asked, threads = asyncio.Event(), asyncio.Event(), Platform()
@@ -373,7 +375,7 @@ BYPASSING: list[Write] = [
 
 
 @pytest.mark.parametrize("write", BYPASSING, ids=lambda write: write.__name__)
-async def test_what_is_put_after_its_writer_looked_is_taken_back(write: Write) -> None:
+async def test_an_item_put_after_its_writer_looked_is_taken_back(write: Write) -> None:
     inner, began = InMemoryStore(), journal.Began(ALICE)
     await write(forgetting_before_put(inner), began)
     assert journal.Began(ALICE).at > began.at
@@ -405,7 +407,7 @@ async def test_a_sweep_leaves_nothing_of_somebody_forgotten_meanwhile(
     assert {namespace for namespace, _ in left(inner)} == {("sweep",)}
 
 
-async def test_what_the_person_wrote_after_they_came_back_stays() -> None:
+async def test_a_person_s_write_after_they_came_back_stays() -> None:
     inner, began = InMemoryStore(), journal.Began(ALICE)
     place = namespaces.controls(ALICE)
 
@@ -525,7 +527,7 @@ async def test_a_run_that_was_deleted_meanwhile_writes_nothing_and_others_of_its
     assert store.get(MEMORIES, "/topics/more.md")
 
 
-async def test_what_a_run_wrote_is_taken_back_as_if_it_had_not(store: BaseStore) -> None:
+async def test_a_run_s_writes_are_taken_back_as_if_it_had_not_been(store: BaseStore) -> None:
     await furnish(store, MEMORIES)
     before = await journal.history(store, MEMORIES, "/preferences.md")
     for path in ("/preferences.md", "/new.md"):

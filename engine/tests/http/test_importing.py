@@ -70,7 +70,7 @@ async def imported(api: Any, status_code: int = 200, **parts: Any) -> Any:
     return answer.json()
 
 
-async def test_of_a_conversation_its_text_comes_and_nothing_else(
+async def test_an_imported_conversation_has_its_text_and_nothing_else(
     calling: Open, platform: Creating
 ) -> None:
     hostile = talk(
@@ -128,7 +128,7 @@ async def test_a_repeated_import_adds_nothing_and_nobody_takes_another_s_place(
 @pytest.mark.parametrize("conversations", [
     7, [7], [{}], [{"thread_id": 7}], [{"thread_id": "x" * 201}], [talk()] * 1_001,
 ])  # fmt: skip
-async def test_what_is_no_conversation_imports_nothing(
+async def test_malformed_conversations_import_nothing(
     calling: Open, platform: Creating, conversations: Any
 ) -> None:
     async with calling() as api:
@@ -140,7 +140,7 @@ async def test_what_is_no_conversation_imports_nothing(
     {"values": None}, {"values": {"messages": 7}}, {"values": {"messages": []}}, {"error": "It cannot be read."},
     {"values": {"messages": [said("x")] * 5_001}}, {"values": {"messages": [said("x" * 2_000_001)]}},
 ])  # fmt: skip
-async def test_what_says_nothing_or_too_much_is_left_out(
+async def test_conversations_that_say_nothing_or_too_much_are_left_out(
     calling: Open, platform: Creating, of: Any
 ) -> None:
     async with calling() as api:
@@ -206,7 +206,7 @@ async def test_proposals_come_undecided_once_and_controls_only_get_tighter(
     assert kept(store) == before
 
 
-async def test_of_somebody_forgotten_meanwhile_nothing_is_left(
+async def test_an_import_of_a_person_forgotten_meanwhile_leaves_nothing(
     calling: Open, platform: Creating, store: BaseStore
 ) -> None:
     async def forget(name: str, _: Any) -> None:

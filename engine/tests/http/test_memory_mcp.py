@@ -72,7 +72,7 @@ async def test_a_program_reads_and_changes_what_is_remembered_one_line_at_a_time
         assert await content(api) == ""
 
 
-async def test_what_a_program_changes_is_its_own_revision_and_is_taken_back(calling: Open) -> None:
+async def test_a_program_s_change_is_its_own_revision_and_can_be_undone(calling: Open) -> None:
     async with calling() as api:
         await put(api, "- one\n- two\n", PREFERENCES)
         await call(api, "forget", line="one")
@@ -132,7 +132,7 @@ async def test_a_pause_stops_a_program_and_a_review_keeps_its_changes_waiting(
 @pytest.mark.parametrize(
     "fact", ["my card is 4111 1111 1111 1111", "x" * 1_001, " \n", "sk-" + "ant-" + "a1B2" * 24]
 )
-async def test_what_must_not_be_remembered_is_refused_to_a_program(
+async def test_a_fact_that_must_not_be_remembered_is_refused_to_a_program(
     calling: Open, fact: str
 ) -> None:
     async with calling() as api:
@@ -171,7 +171,7 @@ def production(**settings: Any) -> Deployment:
     return replace(deployed(), settings=Settings(**known))
 
 
-async def test_outside_of_development_a_token_names_this_server(
+async def test_a_program_s_token_names_this_server_outside_of_development(
     store: BaseStore, calling: Open
 ) -> None:
     async with calling("alice", production()) as api:

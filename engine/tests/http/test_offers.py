@@ -239,7 +239,7 @@ async def test_no_conversation_crosses_with_a_line(world: World, line: str) -> N
         ("x" * 2_001, "offer_too_long"),
     ],
 )
-async def test_what_may_not_be_offered_is_refused_and_stays(
+async def test_a_line_that_may_not_be_offered_is_refused_and_stays(
     world: World, text: str, kind: str
 ) -> None:
     alice = await world.api()
@@ -286,7 +286,7 @@ async def test_a_line_that_is_not_there_is_not_offered(world: World) -> None:
 
 
 @pytest.mark.parametrize("deployment", [DENY, INTERRUPT])
-async def test_where_members_do_not_write_operators_decide(
+async def test_operators_decide_offers_where_members_do_not_write(
     world: World, deployment: Deployment
 ) -> None:
     world.deployment = deployment
@@ -315,7 +315,7 @@ async def test_where_members_do_not_write_operators_decide(
         ("another claim of that value", "mallory", {"claims": {"crew": "red"}}),
     ],
 )
-async def test_nobody_else_sees_or_decides_what_is_offered(
+async def test_an_offer_is_seen_and_decided_by_nobody_outside_of_its_group(
     world: World, who: str, name: str, claims: dict[str, Any]
 ) -> None:
     alice, other = await world.api(), await world.api(name, **claims)
@@ -336,7 +336,7 @@ async def test_nobody_else_sees_or_decides_what_is_offered(
     assert kept(world.store) == before
 
 
-async def test_one_offers_to_the_group_that_one_sees(world: World) -> None:
+async def test_a_person_offers_to_the_group_that_they_see(world: World) -> None:
     """The page was opened with an older token."""
     alice = await world.api(claims={"team_id": "blue"})
     await remember(alice)
@@ -367,7 +367,9 @@ async def test_an_operator_reads_another_s_offers_and_decides_none_in_their_name
 
 
 @pytest.mark.parametrize("claims", [{}, {"team_id": "blue"}])
-async def test_who_has_left_offers_nothing_any_more(world: World, claims: dict[str, str]) -> None:
+async def test_open_offers_of_a_former_member_are_gone_and_accepted_lines_stay(
+    world: World, claims: dict[str, str]
+) -> None:
     """By their next token, whatever they ask with it."""
     alice, bob = await world.api(), await world.api("bob")
     await remember(alice, "- one", "- two")
@@ -450,7 +452,7 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_grace")
-async def test_who_is_forgotten_offers_nothing_and_what_was_accepted_stays(world: World) -> None:
+async def test_offers_of_a_forgotten_person_are_gone_and_accepted_lines_stay(world: World) -> None:
     alice, bob = await world.api(), await world.api("bob")
     await remember(alice, "- one", "- two", "- three")
     taken, declined, left = [await offer(alice, text) for text in ("one", "two", "three")]
@@ -527,7 +529,7 @@ async def test_a_fact_that_is_deleted_for_good_is_offered_no_more(
 # --- Two at once, and how many
 
 
-async def test_of_two_decisions_at_once_one_counts(world: World) -> None:
+async def test_an_offer_with_several_decisions_at_once_takes_one(world: World) -> None:
     alice = await world.api()
     deciders = [await world.api(name) for name in ("bob", "carol", "dave")]
     await remember(alice)
@@ -558,7 +560,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("keep", [True, False])
-async def test_of_processes_that_accept_decline_and_withdraw_at_once_one_at_most_does_it(
+async def test_an_offer_accepted_declined_and_withdrawn_at_once_takes_one_of_them(
     world: World, keep: bool
 ) -> None:
     alice, bob, carol = await world.api(), await world.api("bob"), await world.api("carol")
@@ -586,7 +588,7 @@ async def test_of_processes_that_accept_decline_and_withdraw_at_once_one_at_most
 
 
 @pytest.mark.usefixtures("processes")
-async def test_what_a_process_that_died_has_claimed_is_decided_a_minute_later(
+async def test_an_offer_claimed_by_a_process_that_died_is_decided_a_minute_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = await world.api(), await world.api("bob")
@@ -707,7 +709,7 @@ async def test_an_odd_id_is_no_offer(world: World, odd: str) -> None:
         ({"settings": deployed(memory_scope="assistant").settings}, 409),
     ],
 )
-async def test_where_nobody_offers_the_routes_say_why(
+async def test_routes_of_offers_say_why_there_are_none(
     world: World, more: dict[str, Any], status: int
 ) -> None:
     world.deployment = with_team(**more)

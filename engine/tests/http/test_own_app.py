@@ -49,7 +49,7 @@ async def test_an_error_of_the_server_s_is_no_request_that_was_wrong(
             await asyncio.sleep(0.1)
 
 
-async def test_what_is_refused_and_what_the_platform_cannot_use_keep_their_answers(
+async def test_refusals_of_a_fork_s_route_and_of_the_platform_keep_their_answers(
     server: DevServer, alice: str
 ) -> None:
     person = server.person(alice)
@@ -324,7 +324,7 @@ async def test_deleting_a_stateless_run_s_conversation_says_that_it_did(
     assert await person.read() is None
 
 
-async def test_nobody_stops_another_s_run_by_deleting_it(
+async def test_a_stranger_cannot_stop_a_run_by_deleting_it(
     server: DevServer, alice: str, model: ScriptedAnthropic
 ) -> None:
     over, person, mallory = (

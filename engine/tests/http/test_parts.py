@@ -33,7 +33,7 @@ from tests.http.conftest import Open
 WITHOUT = replace(deployed(), consolidation=None)
 
 
-async def test_without_consolidation_its_routes_say_so(calling: Open) -> None:
+async def test_routes_of_consolidation_say_where_there_is_none(calling: Open) -> None:
     async with calling("alice", WITHOUT) as client:
         for route in (
             "POST consolidate",
@@ -96,7 +96,7 @@ def test_routes_that_would_ask_nobody_to_sign_in_do_not_start(
         build_http(without, routes=routes)
 
 
-def test_in_an_image_without_langgraph_json_the_server_s_own_block_counts(
+def test_the_server_s_own_block_counts_in_an_image_without_langgraph_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"agent": "a", "consolidation_agent": "c"}))
@@ -107,7 +107,7 @@ def test_in_an_image_without_langgraph_json_the_server_s_own_block_counts(
     assert build_http(replace(deployed(), folder=tmp_path))
 
 
-async def test_without_the_route_of_skills_the_prompt_shows_none(calling: Open) -> None:
+async def test_the_prompt_shows_no_skills_without_their_route(calling: Open) -> None:
     routes = MappingProxyType(
         {route: scope for route, scope in deployed().routes.items() if route != "/skills/"}
     )
@@ -161,7 +161,7 @@ def test_a_langgraph_json_that_says_nothing_usable_is_refused_in_one_line(
     ("value", "said"),
     [("garbage", "is no JSON ("), ('"x"', "is 'x'; use an object"), ("[1]", "is [1]; use")],
 )
-def test_what_the_server_runs_with_is_refused_in_one_line(
+def test_unusable_variables_of_the_server_are_refused_in_one_line(
     name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -267,7 +267,7 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(
 
 
 @pytest.mark.parametrize("name", ["threads:write", "*", "crons:search", "assistants:create"])
-def test_what_would_not_keep_people_apart_is_refused_in_one_line(name: str) -> None:
+def test_an_action_that_would_not_keep_people_apart_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(SettingsError) as refused:
         build_auth(deployed(), open_to_people={"threads:read", name})
     assert repr(name) in str(refused.value)
@@ -337,7 +337,7 @@ OTHERS = (
 )  # fmt: skip
 
 
-async def test_who_opens_the_root_in_a_browser_is_sent_to_the_page_and_every_other_is_not(
+async def test_a_browser_at_the_root_is_sent_to_the_page_and_other_clients_are_not(
     http: httpx.AsyncClient,
 ) -> None:
     without = httpx.ASGITransport(build_http(deployed(), page=False))

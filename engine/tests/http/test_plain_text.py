@@ -70,7 +70,7 @@ async def test_no_door_takes_a_credential_with_a_mark_within_it(
     assert await store.aget(MEMORIES, "/topics/tea.md") is None
 
 
-def test_nor_does_a_seed_and_it_is_put_as_files_are_kept(tmp_path: Path) -> None:
+def test_a_seed_takes_no_hidden_credential_and_is_put_as_files_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "tea.md"
     path.write_bytes("\ufeff- tea\r\n\ufeff- cake\r".encode())
     assert seed_value(path, FILE, deployed())["content"] == "- tea\n- cake\n"

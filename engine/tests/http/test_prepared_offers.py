@@ -104,7 +104,9 @@ async def test_an_agent_prepares_nothing_but_a_line_of_memory_for_a_group_of_its
     assert not any("offer" in str(place) for place in kept(member.store))
 
 
-async def test_so_many_prepared_offers_wait_for_a_person(member: Scripted, calling: Open) -> None:
+async def test_prepared_offers_of_a_person_are_bounded_in_number(
+    member: Scripted, calling: Open
+) -> None:
     texts = [f"fact {number}" for number in range(MAX_PREPARED + 1)]
     member.put(MEMORIES, "/topics/work.md", "".join(f"- {text}\n" for text in texts))
     told = await member.called(*(prepare(text) for text in texts))
@@ -119,7 +121,7 @@ async def test_a_paused_person_s_agent_prepares_nothing(member: Scripted) -> Non
     assert not any("offer" in str(place) for place in kept(member.store))
 
 
-async def test_in_a_temporary_conversation_an_agent_prepares_nothing(
+async def test_an_agent_prepares_no_offer_in_a_temporary_conversation(
     member: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_calls, "in_temporary_conversation", lambda: True)
@@ -130,7 +132,7 @@ async def test_in_a_temporary_conversation_an_agent_prepares_nothing(
     assert not any("offer" in str(place) for place in kept(member.store))
 
 
-async def test_without_a_group_an_agent_prepares_nothing(graph: BuildGraph) -> None:
+async def test_an_agent_prepares_no_offer_without_a_group(graph: BuildGraph) -> None:
     agent = graph(TEAM)
     agent.put(MEMORIES, "/topics/work.md", f"- {FACT}\n")
     (told,) = await agent.called(prepare())

@@ -19,7 +19,7 @@ from tests.memory.test_sources import sources
 CONFIRMED, INFERRED, UNCONFIRMED = Source.CONFIRMED, Source.INFERRED, Source.UNCONFIRMED
 
 
-async def test_what_a_person_writes_on_the_page_is_confirmed_and_the_rest_of_the_file_stays(
+async def test_lines_written_on_the_page_are_confirmed_and_the_rest_of_the_file_stays(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     await written(store, "- from a page\n- inferred\n", {"from a page": UNCONFIRMED})
@@ -42,7 +42,7 @@ async def written(store: BaseStore, text: str, known: Mapping[str, Source]) -> N
     await journal.change(store, MEMORIES, "/notes.md", lambda _: file, author, vouch=vouch)
 
 
-async def test_what_is_imported_is_unconfirmed(api: httpx.AsyncClient, store: BaseStore) -> None:
+async def test_imported_lines_are_unconfirmed(api: httpx.AsyncClient, store: BaseStore) -> None:
     file = {"path": "/memories/notes.md", "content": "- likes leek\n", "encoding": "utf-8"}
     await api.post("/memory/import", json=exported(file))
     assert sources(store) == {"likes leek": UNCONFIRMED}
@@ -118,7 +118,7 @@ async def test_a_field_is_confirmed_by_its_name(api: httpx.AsyncClient, store: B
     assert known["role"] is None
 
 
-async def test_who_confirms_again_leaves_no_revision(
+async def test_a_repeated_confirmation_leaves_no_revision(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     await written(store, "- pays Bob\n", {"pays Bob": UNCONFIRMED})
@@ -160,7 +160,7 @@ async def test_lines_of_a_json_file_have_the_source_of_their_field(
     assert doubted == ["timezone"]
 
 
-async def test_nobody_confirms_for_another(
+async def test_an_operator_cannot_confirm_a_line_for_a_person(
     api: httpx.AsyncClient, calling: Open, store: BaseStore
 ) -> None:
     await written(store, "- pays Bob\n", {"pays Bob": UNCONFIRMED})

@@ -55,7 +55,7 @@ async def said_at_start(
     ]
 
 
-async def test_it_says_in_one_line_what_is_not_seeded_how_to_seed_it_and_where_the_page_is(
+async def test_the_start_says_in_one_line_what_is_not_seeded_and_where_the_page_is(
     folder: Path, store: BaseStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     local = replace(deployed(**LOCAL), folder=folder)
@@ -73,7 +73,7 @@ async def test_it_says_in_one_line_what_is_not_seeded_how_to_seed_it_and_where_t
     assert await said_at_start(local, store, caplog) == [f"INFO {PAGE}"]
 
 
-async def test_where_there_is_nothing_to_seed_or_no_skills_that_is_not_missed(
+async def test_the_start_misses_no_policies_or_skills_that_a_fork_does_not_have(
     folder: Path, store: BaseStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = replace(deployed(), folder=folder)

@@ -39,7 +39,7 @@ def test_every_text_that_the_page_names_is_there_and_every_text_is_named() -> No
     assert named == OWN[texts.FIRST].keys()
 
 
-def test_what_the_page_says_of_a_profile_s_fields_is_said_in_every_language() -> None:
+def test_a_profile_s_fields_are_described_in_every_language_of_the_page() -> None:
     words = (FOLDER / "words.js").read_text("utf-8")
     for name, field in Profile.model_fields.items():
         assert OWN["en"][f"profile.about_{name}"] == field.description

@@ -134,7 +134,7 @@ async def test_a_bad_search_is_refused(api: httpx.AsyncClient, query: str) -> No
 
 
 @pytest.mark.server
-async def test_one_s_next_prompt_and_one_s_words_are_shown(
+async def test_a_person_s_next_prompt_and_past_words_are_shown(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     person, bob = server.person(alice), server.person(f"bob-{alice}")
@@ -380,7 +380,7 @@ async def test_changes_that_are_taken_back_at_once_are_all_taken_back(
     ] + "- more\n" * 2
 
 
-async def test_nobody_has_seen_what_is_to_come_nor_at_a_time_that_is_none(
+async def test_a_future_or_malformed_time_marks_no_change_as_seen(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     await api.put("/memory/seen", json={"until": "9998-01-01T00:00:00+12:00"})
@@ -470,7 +470,7 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-async def test_what_is_compared_for_one_answer_is_bounded_and_the_rest_is_said(
+async def test_changes_compared_for_an_answer_are_bounded_and_the_rest_is_counted(
     api: httpx.AsyncClient, store: BaseStore, pairs: Counter[str]
 ) -> None:
     texts = [shuffled(number) for number in range(50)]
@@ -538,7 +538,7 @@ async def test_proposals_that_cost_much_are_shown_some_at_a_time(
     assert (known["proposals"][0]["id"], len(known["proposals"]), known["more"]) == ("03", 7, 2)
 
 
-async def test_one_person_s_flood_is_computed_a_little_at_a_time(
+async def test_a_person_s_flood_is_computed_a_little_at_a_time(
     api: httpx.AsyncClient, calling: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of them is not done before all have come, and bob has his answer."""

@@ -85,7 +85,9 @@ async def test_the_other_routes_work(calling: Open, store: BaseStore) -> None:
 
 
 @pytest.mark.parametrize("scope", ["user", "user+assistant", "assistant"])
-async def test_who_has_memory_of_their_own_is_told(calling: Open, scope: str) -> None:
+async def test_a_person_sees_whether_they_have_memory_of_their_own(
+    calling: Open, scope: str
+) -> None:
     async with calling("alice", deployed(memory_scope=scope)) as api:
         assert (await api.get("/memory/me")).json()["own_memory"] is (scope != "assistant")
 

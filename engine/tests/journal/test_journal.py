@@ -80,7 +80,7 @@ MEETINGS: dict[str, tuple[str, Change, Change, set[str | None]]] = {
 
 
 @pytest.mark.parametrize("name", MEETINGS)
-async def test_what_two_make_of_one_file_is_in_it(
+async def test_a_file_has_the_changes_of_two_writers_who_meet(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, mine, theirs, wanted = MEETINGS[name]
@@ -123,7 +123,7 @@ async def test_a_profile_merges_field_by_field_and_lines_know_who_added_them(
     }
 
 
-async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write(
+async def test_a_write_around_the_journal_is_a_revision_with_the_next_write(
     store: BaseStore,
 ) -> None:
     await journal.change(store, FILES, PATH, to("a\n"), AUTHOR)
@@ -157,7 +157,7 @@ async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write
 
 @pytest.mark.parametrize("when", ["before", "after", "merging"])
 @pytest.mark.parametrize("there", [None, "from after\n"])
-async def test_who_is_forgotten_meanwhile_leaves_nothing(
+async def test_a_person_forgotten_during_a_write_leaves_nothing(
     when: str, there: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
@@ -228,7 +228,7 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
         )
 
 
-async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_keeps_its_last_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trimming, "_MERGING_SECONDS", 0)
     store = InMemoryStore()
     for number in range(DEFAULTS.revisions_kept + 20):
@@ -378,7 +378,7 @@ def test_a_line_has_the_revision_that_brought_it(
     [(0, 100), pytest.param(1_000, 4_000, marks=pytest.mark.proof)],
     ids=["some", "many"],
 )
-async def test_nothing_acknowledged_is_lost_or_there_twice_and_what_was_taken_back_stays_so(
+async def test_acknowledged_writes_are_there_once_and_lines_taken_back_stay_away(
     first: int, worlds: int, tight: bool
 ) -> None:
     acknowledged = deaths = 0

@@ -40,7 +40,7 @@ def person(name: str, **more: Any) -> Any:
     return SignedIn(identity=name, **{"org_id": "acme", **more})
 
 
-async def test_it_is_worked_out_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_caller_is_worked_out_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     d, alice, asked = deployed(), person("alice"), list[object]()
     acting = identity.acting
 
@@ -63,7 +63,7 @@ async def test_it_is_worked_out_once_a_run(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(asked) == 2
 
 
-async def test_of_runs_that_go_on_at_once_each_has_its_own() -> None:
+async def test_runs_that_go_on_at_once_have_callers_of_their_own() -> None:
     d, people = deployed(), [person(f"person{number}") for number in range(20)]
 
     async def run(number: int) -> set[Actor]:
@@ -89,7 +89,7 @@ async def test_another_user_or_context_with_the_same_run_id_is_another_caller() 
     assert caller(d, root).is_operator
 
 
-async def test_what_a_token_proved_ends_with_it_in_the_middle_of_a_run(
+async def test_claims_and_permissions_of_a_token_end_with_it_in_the_middle_of_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     d, operator = (

@@ -34,7 +34,7 @@ async def consolidate(who: Person) -> tuple[str, str]:
     return await go(who), str(who.model.requests)
 
 
-async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Person, bob: Person) -> None:
+async def test_a_paused_memory_is_used_and_not_written(ada: Person, bob: Person) -> None:
     await ada.called(note("likes fennel"))
     before = await ada.http.get("/memory")
     hidden = [note("hidden")]
@@ -56,7 +56,7 @@ async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Person, bob
     assert "leek" in await ada.read(PREFERENCES)
 
 
-async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
+async def test_messages_of_a_pause_are_never_consolidated_and_can_be_searched(
     server: DevServer, ada: Person
 ) -> None:
     await ada.chat("said before it was paused")
@@ -170,7 +170,7 @@ async def is_temporary(who: Person, thread_id: str) -> bool:
     return bool(((await who.client.threads.get(thread_id))["metadata"] or {}).get("temporary"))
 
 
-async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
+async def test_a_temporary_conversation_is_shown_policies_and_nothing_of_memory(
     server: DevServer, ada: Person
 ) -> None:
     preferences, past = {"file_path": PREFERENCES}, await ada.thread()
@@ -208,7 +208,9 @@ async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
     assert await ada.http.get("/memory") == before
 
 
-async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(ada: Person) -> None:
+async def test_a_temporary_conversation_is_not_searched_consolidated_or_exported(
+    ada: Person,
+) -> None:
     thread = await ada.thread(**TEMPORARY)
     await ada.turn(thread, "the zebra is called Zoe")
     copy: Any = await ada.http.post(f"/threads/{thread}/copy", json={})
@@ -371,7 +373,7 @@ async def shows_nothing(who: Person) -> bool:
 
 
 @pytest.mark.parametrize("imported", [False, True], ids=["started", "imported"])
-async def test_who_deletes_all_files_does_not_get_the_starting_files_back(
+async def test_a_person_who_deletes_all_files_does_not_get_the_starting_files_back(
     ada: Person, imported: bool
 ) -> None:
     if imported:
@@ -389,7 +391,7 @@ async def test_who_deletes_all_files_does_not_get_the_starting_files_back(
     assert await paths(ada) == STARTING, "who was forgotten begins anew"
 
 
-async def test_while_memory_is_paused_none_begins(server: DevServer, ada: Person) -> None:
+async def test_a_paused_memory_gets_no_starting_files(server: DevServer, ada: Person) -> None:
     files = deployed().memory.namespace(identity.Actor(ada.name, "acme"), "")
     await ada.control(paused=True)
     assert await shows_nothing(ada)

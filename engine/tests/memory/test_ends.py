@@ -169,7 +169,7 @@ async def test_a_line_keeps_its_time_in_another_file_and_beyond_its_file_s_histo
     assert await counted(store, "/topics/offers.md") == {OFFER: True}
 
 
-async def test_two_who_write_at_once_keep_the_times_of_both(store: BaseStore, clock: Clock) -> None:
+async def test_two_writers_at_once_keep_the_times_of_both(store: BaseStore, clock: Clock) -> None:
     await put(store, f"{OFFER}\n")
     clock.set("2026-07-10")
     other = "- On call (until 2026-07-31)"
@@ -186,7 +186,7 @@ def appended(line: str) -> journal.Change:
     return lambda before: create_file_data(f"{before['content'] if before else ''}{line}\n")
 
 
-async def test_of_a_file_that_was_put_around_the_journal_the_last_change_is_the_time(
+async def test_a_file_put_around_the_journal_has_the_time_of_its_last_change(
     store: BaseStore, clock: Clock
 ) -> None:
     file = create_file_data(f"{OFFER}\n{ACME}\n")
@@ -264,7 +264,7 @@ async def test_a_line_that_is_over_is_not_found_and_others_keep_their_numbers(
     assert [file.lines for file in found] == [((3, "- An offer from Acme"),)]
 
 
-async def test_what_is_read_is_marked_and_can_be_edited_as_it_is_shown(
+async def test_a_file_with_a_line_that_is_over_is_read_with_a_mark_and_edited_as_shown(
     agent: Scripted, clock: Clock
 ) -> None:
     await put(agent.store, f"{OFFER}\n{ACME}\n")
@@ -339,7 +339,9 @@ async def test_no_subagent_is_shown_a_line_that_is_over(agent: Scripted, clock: 
     assert all("Likes tea" in prompt and "The offer" not in prompt for prompt in prompts)
 
 
-async def test_without_ends_text_is_text(graph: BuildGraph, clock: Clock) -> None:
+async def test_a_deployment_without_ends_shows_every_line_as_text(
+    graph: BuildGraph, clock: Clock
+) -> None:
     agent = graph(replace(deployed(), ends=False))
     await put(agent.store, f"{OFFER}\n")
     clock.set("2026-07-01")

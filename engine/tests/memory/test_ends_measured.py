@@ -104,7 +104,7 @@ class World:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago", "Europe/Berlin"])
-async def test_over_a_year_no_line_that_is_over_is_shown_and_no_other_is_missing(
+async def test_a_year_of_prompts_shows_no_line_that_is_over_and_misses_no_other(
     store: BaseStore, clock: Clock, zone: str
 ) -> None:
     dice = random.Random(zone)

@@ -92,6 +92,6 @@ def test_a_title_is_no_fact_however_it_is_marked(text: str, titles: list[str]) -
         "+===+",
     ],
 )
-def test_what_only_gives_a_file_its_form_is_none_that_was_deleted(line: str) -> None:
+def test_a_line_that_only_gives_a_file_its_form_is_no_deleted_fact(line: str) -> None:
     assert is_form(line)
     assert not is_form(f"said {line} said")

@@ -188,7 +188,7 @@ async def test_files_of_a_conversation_are_bounded_each_and_all(
     assert ["1,002 bytes" in told[0], "2,000 bytes" in told[3], "of 4,200" in told[7]] == [True] * 3
 
 
-async def test_what_a_person_said_at_length_is_still_put_aside(agent: Scripted) -> None:
+async def test_a_long_message_of_a_person_is_still_put_aside(agent: Scripted) -> None:
     assert (await agent.turn("put this aside " + "x" * (2 * MAX_FILE_BYTES)))[-1]
     assert len(str(agent.model.requests[-1])) < 2 * MAX_FILE_BYTES
 

@@ -366,7 +366,7 @@ async def test_an_operator_has_the_groups_of_its_own_token_alone(member: Member)
 
 
 @pytest.mark.server
-async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(
+async def test_an_approved_write_is_written_for_the_group_of_its_person(
     member: Member,
 ) -> None:
     gus, root = member("gus", board_id="b1"), member("root")
@@ -385,7 +385,7 @@ async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(
 
 
 @pytest.mark.server
-async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(
+async def test_a_group_s_folder_is_not_written_while_memory_is_off_or_by_default(
     member: Member,
 ) -> None:
     ida = member("ida", team_id="white", notice_id="n1")
@@ -511,7 +511,7 @@ async def test_an_operator_s_planned_run_acts_for_others_within_the_lifetime_of_
 
 @pytest.mark.proof
 @pytest.mark.server
-async def test_what_is_approved_after_the_token_of_its_person_is_written_for_no_group(
+async def test_a_write_approved_after_the_token_of_its_person_is_written_for_no_group(
     member: Member, model: ScriptedAnthropic
 ) -> None:
     root, late = member("root"), member("may", seconds=20, board_id="b2")

@@ -122,7 +122,7 @@ TABLE: dict[str, tuple[people.User, Context | None, Actor]] = {
 
 
 @pytest.mark.parametrize(("user", "context", "expected"), TABLE.values(), ids=TABLE)
-def test_on_a_server_a_run_acts_as_the_table_says(
+def test_a_run_on_a_server_acts_as_the_table_says(
     user: people.User, context: Context | None, expected: Actor
 ) -> None:
     assert acting(user, context or Context(), SETTINGS) == expected
@@ -196,7 +196,7 @@ def test_a_server_without_a_signed_in_user_is_an_error(user: people.User | None)
         people.current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
 
 
-def test_without_a_server_a_run_acts_as_its_context_says_which_must_name_a_user() -> None:
+def test_a_run_without_a_server_acts_as_its_context_which_must_name_a_user() -> None:
     assert people.current_actor(SETTINGS, Runtime(context=SOMEONE_ELSE)) == BOB
     assert people.current_actor(SETTINGS, Runtime(context=NAMED)) == Actor("bob", "home")
     for context in (None, Context(), Context(user_id=""), Context(org_id="acme")):

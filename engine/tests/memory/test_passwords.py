@@ -25,7 +25,7 @@ def test_a_sentence_that_says_a_password_holds_one(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS["ordinary"])
-def test_what_is_said_about_passwords_holds_none(text: str) -> None:
+def test_sentences_about_passwords_hold_no_password(text: str) -> None:
     for around in (
         "{}",
         "# Notes\n\n- Likes leek\n- {}\n- Likes dill\n",
@@ -34,7 +34,7 @@ def test_what_is_said_about_passwords_holds_none(text: str) -> None:
         assert find_credential(around.format(text)) is None
 
 
-def test_no_prompt_and_no_document_of_the_engine_says_one() -> None:
+def test_no_prompt_and_no_document_of_the_engine_says_a_password() -> None:
     engine = Path(__file__).parents[2]
     texts = {
         path: path.read_text("utf-8")
@@ -60,7 +60,7 @@ def test_no_prompt_and_no_document_of_the_engine_says_one() -> None:
         "'`* ",
     ],
 )
-def test_no_text_takes_longer_than_its_length(part: str) -> None:
+def test_the_search_for_passwords_takes_a_time_that_grows_with_the_text(part: str) -> None:
     """A search that looks again from every beginning in such a text takes minutes, and this test
     with it.
     """

@@ -51,7 +51,7 @@ def content(store: BaseStore, key: str = "/topics/tea.md") -> str:
 
 @pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
 @pytest.mark.parametrize("path", [FILE, "/scratch/tea.md"])
-async def test_what_was_read_can_be_edited_whatever_ends_its_lines(
+async def test_a_text_that_was_read_can_be_edited_whatever_ends_its_lines(
     agent: Scripted, text: str, path: str
 ) -> None:
     state = {}
@@ -73,7 +73,7 @@ async def test_what_was_read_can_be_edited_whatever_ends_its_lines(
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
-async def test_what_a_model_writes_ends_lines_as_everybody_s(agent: Scripted, end: str) -> None:
+async def test_lines_that_a_model_writes_end_as_all_others_do(agent: Scripted, end: str) -> None:
     text = SAID.replace("\n", end)
     await agent.called(ToolCall("write_file", {"file_path": FILE, "content": text}))
     assert content(agent.store) == SAID
@@ -96,7 +96,7 @@ async def test_a_text_in_another_normal_form_is_found_and_kept_as_it_is(agent: S
     assert "Nothing was added" in again
 
 
-async def test_what_stands_there_word_for_word_is_not_added_again(agent: Scripted) -> None:
+async def test_a_line_that_stands_there_word_for_word_is_not_added_again(agent: Scripted) -> None:
     """As a model does that was told that a write, which was done, did not happen."""
     first, again, partly = await agent.called(
         append("- mag Grüntee\n- no sugar"),
@@ -131,7 +131,7 @@ async def test_what_stands_there_word_for_word_is_not_added_again(agent: Scripte
     ("- Anna\n  - likes tea\n", "- Ben\n  - likes tea", "- Ben\n  - likes tea\n"),
     ("- Anna\n  - likes tea\n- Ben\n", "- Anna\n  - likes tea", ""),
 ])  # fmt: skip
-def test_of_an_addition_what_is_there_already_is_left_out(
+def test_an_addition_leaves_out_lines_that_are_there_already(
     before: str, text: str, added: str
 ) -> None:
     assert lacking(before, text) == added

@@ -88,7 +88,9 @@ async def test_memory_and_skills_cannot_close_their_block_and_html_comments_are_
     assert text.rstrip().endswith("</memory>")
 
 
-async def test_over_budget_both_ends_are_kept_and_a_line_says_what_to_read(agent: Scripted) -> None:
+async def test_a_file_over_budget_keeps_both_ends_and_a_line_says_what_to_read(
+    agent: Scripted,
+) -> None:
     agent.put(MEMORIES, "/preferences.md", "é" * 2_500_000)  # 5 MB
     agent.put(MEMORIES, "/topics/index.md", "- cooking")
     agent.put(POLICIES, "/rules.md", "r" * (DEFAULTS.policy_block_bytes + 7))
@@ -102,7 +104,7 @@ async def test_over_budget_both_ends_are_kept_and_a_line_says_what_to_read(agent
 
 
 @pytest.mark.parametrize("script", ["prefers tea", "דילמה", "偏好", "पसंद"])
-async def test_what_was_remembered_last_is_shown_however_long_the_file_is(
+async def test_the_line_remembered_last_is_shown_however_long_the_file_is(
     agent: Scripted, script: str
 ) -> None:
     first, last = f"- first {script}", "- call me Captain"
@@ -301,7 +303,7 @@ NO_NAMES: list[Any] = [
 
 
 @pytest.mark.parametrize("sent", NO_NAMES, ids=lambda sent: repr(sent)[:40])
-async def test_what_names_no_skill_is_not_pinned_and_fails_no_run(
+async def test_a_pin_that_names_no_skill_is_ignored_and_fails_no_run(
     agent: Scripted, sent: Any
 ) -> None:
     """Neither in a run's input nor in the thread's state, and what names one beside it is."""
@@ -390,7 +392,7 @@ async def test_a_person_is_told_what_is_wrong_with_a_skill_when_they_write_it(
     ]
 
 
-async def test_of_a_person_s_many_skills_no_more_are_read_than_there_is_room_for(
+async def test_skills_of_a_person_are_read_only_as_far_as_there_is_room(
     agent: Scripted,
 ) -> None:
     for number in range(300):

@@ -20,7 +20,7 @@ def calls(path: str) -> list[ToolCall]:
 
 
 @pytest.mark.parametrize("route", ["/memories", "/skills", "/policies"])
-async def test_what_is_not_there_is_named_with_its_folder(agent: Scripted, route: str) -> None:
+async def test_a_missing_file_is_named_with_its_folder(agent: Scripted, route: str) -> None:
     path = f"{route}/pdf/nothing.md"
     read, edit, *_ = [answer for call in calls(path)[:2] for answer in await agent.called(call)]
     for answer in (read, edit):
@@ -28,7 +28,7 @@ async def test_what_is_not_there_is_named_with_its_folder(agent: Scripted, route
         assert "'/pdf" not in answer
 
 
-async def test_what_is_no_file_is_named_with_its_folder(agent: Scripted) -> None:
+async def test_a_value_that_is_no_file_is_named_with_its_folder(agent: Scripted) -> None:
     agent.store.put(("memories", "acme:alice"), ODD, {"x": 1})
     agent.store.put(("skills", AGENT), ODD, {"x": 1})
     for call in calls(f"/memories{ODD}")[:3]:

@@ -120,7 +120,7 @@ async def test_a_run_whose_snapshot_is_gone_reads_again(
     assert sum("skill one" in prompt for prompt in prompts) == len(prompts) - 1
 
 
-async def test_no_more_is_kept_than_there_is_room_for(
+async def test_snapshots_are_kept_only_as_far_as_there_is_room(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "_CHARS_KEPT", 3_000)

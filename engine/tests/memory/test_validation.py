@@ -126,7 +126,7 @@ def refusal(path: str, content: str) -> str:
     return str(refused.value)
 
 
-def test_every_shape_is_tested() -> None:
+def test_every_shape_of_a_credential_is_tested() -> None:
     assert {kind for kind, _ in SECRETS} == set(CREDENTIALS)
 
 
@@ -164,7 +164,7 @@ def test_ordinary_text_holds_no_credential(text: str) -> None:
         "eyJa.eyJ" * 30_000,
     ],
 )
-def test_no_text_takes_the_shapes_longer_than_its_length(text: str) -> None:
+def test_the_search_for_credentials_takes_a_time_that_grows_with_the_text(text: str) -> None:
     """Shapes that look again from every beginning in such a text take minutes, and this test with
     them.
     """
@@ -230,9 +230,7 @@ def test_a_skill_is_read_whatever_an_editor_put_around_its_fields(text: str) -> 
     ("---\nname: lettres\ndescription: d\n---\n", "its name is 'lettres', and its folder's is 'letters'"),
     ("---\n---\n", "between its two lines of --- are no fields"),
 ])  # fmt: skip
-def test_of_a_skill_that_cannot_be_read_the_line_and_the_fault_are_named(
-    text: str, reason: str
-) -> None:
+def test_an_unreadable_skill_is_refused_with_the_line_and_the_fault(text: str, reason: str) -> None:
     told = refusal("/skills/letters/SKILL.md", text)
     assert f"/skills/letters/SKILL.md is no valid skill: {reason}" in told
     assert "\n" not in told

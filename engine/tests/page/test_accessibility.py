@@ -87,7 +87,7 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(
     shown("Identity", "Forget me")
 
 
-def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_the_page_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     visitor = visit(reduced_motion="reduce")
     page = visitor.page
     page.goto(f"{visitor.url}/app")
@@ -153,7 +153,7 @@ def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Else
 @pytest.mark.parametrize(
     ("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.proof), ("dark", 360)]
 )
-def test_nothing_serious_is_in_the_way_of_people_with_a_disability(
+def test_the_page_has_no_serious_barrier_for_people_with_a_disability(
     visit: Visit, me: str, elsewhere: Elsewhere, scheme: str, width: int
 ) -> None:
     visitor = visit(

@@ -236,7 +236,7 @@ def test_a_reload_loses_nothing_of_what_is_just_being_sent(
     runs.end()
 
 
-def test_what_was_being_sent_is_for_its_person_alone(visit: Visit, me: str) -> None:
+def test_a_message_that_was_being_sent_is_for_its_person_alone(visit: Visit, me: str) -> None:
     visitor = visit()
     page = visitor.sign_in(me)
     Held(page, "**/threads", "POST")
@@ -253,7 +253,7 @@ def test_what_was_being_sent_is_for_its_person_alone(visit: Visit, me: str) -> N
     assert page.evaluate(KEPT) is None
 
 
-def test_where_the_model_takes_no_pictures_the_page_says_so(visitor: Visitor) -> None:
+def test_the_page_says_that_the_model_takes_no_pictures(visitor: Visitor) -> None:
     page = visitor.page
     choose = page.get_by_label("Attach", exact=True)
     choose.set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": b"x"})

@@ -178,7 +178,7 @@ def test_each_line_of_a_file_says_why_it_is_known(visitor: Visitor, elsewhere: E
 
 
 @pytest.mark.proof
-def test_what_the_model_does_not_see_is_named_and_that_memory_is_nearly_full_said(
+def test_the_page_names_what_prompts_leave_out_and_a_memory_nearly_full(
     visitor: Visitor, elsewhere: Elsewhere
 ) -> None:
     page = visitor.page
@@ -223,7 +223,7 @@ def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(
     expect(page.get_by_role("list", name="Memory")).to_contain_text("I play the cello")
 
 
-def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(
+def test_a_proposal_waits_behind_a_badge_and_is_accepted_or_declined(
     visitor: Visitor, me: str, elsewhere: Elsewhere
 ) -> None:
     page = visitor.page
@@ -249,7 +249,7 @@ def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(
     assert "leek" not in str(elsewhere.read(PREFERENCES))
 
 
-def test_what_the_agent_would_write_waits_as_well(visitor: Visitor, elsewhere: Elsewhere) -> None:
+def test_a_write_of_the_agent_waits_as_well(visitor: Visitor, elsewhere: Elsewhere) -> None:
     page = visitor.page
     visitor.go("Settings")
     page.get_by_label("Also what it writes while we talk").check()
@@ -305,7 +305,9 @@ def test_memory_is_tidied_and_one_decides_line_by_line(
     )
 
 
-def test_all_conversations_are_read_again_and_one_decides(visit: Visit, me: str) -> None:
+def test_a_dream_reads_all_conversations_again_and_the_person_decides(
+    visit: Visit, me: str
+) -> None:
     visitor = visit()
     page = visitor.sign_in(me)
     visitor.say("I play the cello.")
@@ -331,7 +333,7 @@ def test_all_conversations_are_read_again_and_one_decides(visit: Visit, me: str)
     ("/memory/changes", "", "3 older changes are not shown here"),
     ("/memory/proposals", "Proposed changes 4", "3 more proposals will be shown once"),
 ])  # fmt: skip
-def test_what_an_answer_leaves_out_is_said(
+def test_changes_and_proposals_that_an_answer_leaves_out_are_counted(
     visit: Visit, me: str, path: str, opens: str, says: str
 ) -> None:
     visitor = visit()
@@ -394,7 +396,7 @@ def test_an_export_is_brought_as_a_file_and_what_is_left_out_is_said(
     expect(dialog).to_contain_text("Decided.")
 
 
-def test_what_another_assistant_knows_is_brought_along_and_edited(
+def test_a_text_of_another_assistant_is_brought_along_and_edited(
     visitor: Visitor, me: str, elsewhere: Elsewhere
 ) -> None:
     page = visitor.page

@@ -46,7 +46,7 @@ def test_an_earlier_wording_in_the_trash_is_erased(visitor: Visitor, elsewhere: 
     )
 
 
-def test_what_was_imported_is_listed_searched_and_read(
+def test_an_imported_conversation_is_listed_and_read(
     visitor: Visitor, elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     page = visitor.page

@@ -147,7 +147,7 @@ def test_an_approval_says_truly_whose_it_is_and_goes_on_once_there_is_one(
 
 
 @pytest.mark.parametrize("decision", ["Accept", "Decline"])
-def test_what_the_agent_would_write_is_accepted_or_declined_in_the_chat(
+def test_a_write_of_the_agent_is_accepted_or_declined_in_the_chat(
     visitor: Visitor, model: ScriptedAnthropic, elsewhere: Elsewhere, decision: str
 ) -> None:
     page = visitor.page

@@ -28,7 +28,7 @@ PLACES_IN_VIEW = """(element) => new Promise((done) => {
 })"""
 
 
-def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(
+def test_a_remembered_line_lights_up_beside_the_chat_and_is_undone(
     visitor: Visitor, elsewhere: Elsewhere
 ) -> None:
     page = visitor.page
@@ -111,7 +111,7 @@ def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(
     expect(lines).to_have_count(1)
 
 
-def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(
+def test_titles_beyond_the_first_are_hidden_and_found_by_the_search(
     visit: Visit, me: str, elsewhere: Elsewhere
 ) -> None:
     for number in range(110):
@@ -152,7 +152,7 @@ def test_a_button_stays_where_it_came_into_view(
     assert set(places) == {places[0]}
 
 
-def test_what_is_below_a_list_comes_with_it(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+def test_buttons_below_a_list_come_with_it(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     elsewhere.write(PREFERENCES, "- Tea\n" * 60)
     visitor = visit()
     page = visitor.page
@@ -230,7 +230,7 @@ def test_a_removed_conversation_goes_at_once_and_comes_back_with_a_word_if_the_s
     expect(page.get_by_role("alert")).to_have_text("Too much to do; try again.")
 
 
-def test_what_is_new_comes_back_where_having_seen_it_is_refused(visitor: Visitor) -> None:
+def test_changes_marked_as_seen_come_back_where_the_server_refuses(visitor: Visitor) -> None:
     page = visitor.page
     visitor.say(METRIC)
     held = Held(page, "**/memory/seen")
@@ -375,7 +375,7 @@ def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visitor: Visit
         expect(dialog).to_contain_text(text)
 
 
-def test_everything_is_exported_forgotten_and_imported_again(
+def test_a_person_s_memory_is_exported_forgotten_and_imported_again(
     visitor: Visitor, me: str, elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     page = visitor.page
@@ -573,7 +573,7 @@ def test_a_long_answer_is_made_of_markdown_in_slices(
 
 
 @pytest.mark.proof
-def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(
+def test_an_edit_stays_when_its_file_is_deleted_elsewhere(
     visit: Visit, me: str, elsewhere: Elsewhere
 ) -> None:
     visitor = visit()
@@ -620,7 +620,7 @@ def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(
     expect(page.get_by_role("article")).to_have_count(2)
 
 
-def test_no_other_line_is_taken_for_one_that_changed_meanwhile(
+def test_a_line_that_changed_meanwhile_is_not_taken_for_another(
     visit: Visit, me: str, elsewhere: Elsewhere
 ) -> None:
     drinks = "/memories/topics/drinks.md"
@@ -642,7 +642,7 @@ def test_no_other_line_is_taken_for_one_that_changed_meanwhile(
     assert elsewhere.read(drinks) == "# Drinks\n- I like coffee\n- I like tea (only in winter)\n"
 
 
-def test_when_somebody_else_wrote_meanwhile_both_versions_are_there(
+def test_an_edit_of_a_file_that_changed_meanwhile_shows_both_versions(
     visit: Visit, me: str, elsewhere: Elsewhere
 ) -> None:
     visitor = visit()

@@ -163,7 +163,7 @@ def test_the_page_speaks_german_to_who_reads_german(
         assert visitor.inaccessible() == []
 
 
-def test_what_says_that_the_server_is_away_goes_when_it_is_back(visitor: Visitor) -> None:
+def test_notices_that_the_server_is_away_go_when_it_is_back(visitor: Visitor) -> None:
     page = visitor.page
     visitor.go("Settings")
     page.get_by_label("Pause memory").wait_for()

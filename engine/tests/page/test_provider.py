@@ -85,7 +85,7 @@ def test_people_sign_in_at_the_provider_and_a_reload_finds_them_and_their_conver
     assert "sign-in under way" not in visitor.kept()
 
 
-def test_who_opens_a_conversation_s_address_comes_back_to_it(
+def test_a_conversation_s_address_is_opened_after_the_sign_in(
     visitor: Visitor, browser: Browser, provider: OpenIDProvider
 ) -> None:
     sign_in(visitor)
@@ -127,7 +127,7 @@ def test_the_page_says_where_one_signs_in_before_and_why_one_was_not(
 
 
 @pytest.mark.proof
-def test_who_comes_back_by_the_browser_s_button_may_sign_in_again(
+def test_a_person_who_comes_back_by_the_browser_s_button_may_sign_in_again(
     visitor: Visitor, me: str
 ) -> None:
     page = visitor.page
@@ -230,7 +230,7 @@ def test_tokens_are_renewed_before_they_end_once_for_all_requests_and_where_the_
 
 
 @pytest.mark.proof
-def test_who_cannot_be_renewed_is_told_so_and_signs_in_again_in_the_same_view(
+def test_a_session_that_cannot_be_renewed_says_so_and_goes_on_in_the_same_view(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
     page = sign_in(visitor)
@@ -252,7 +252,7 @@ def test_who_cannot_be_renewed_is_told_so_and_signs_in_again_in_the_same_view(
 
 
 @pytest.mark.proof
-def test_without_a_refresh_token_what_the_server_says_ends_the_session(
+def test_a_session_without_a_refresh_token_ends_with_the_server_s_reason(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
     provider.has_refresh_tokens = False
@@ -267,7 +267,7 @@ def test_without_a_refresh_token_what_the_server_says_ends_the_session(
 
 
 @pytest.mark.proof
-def test_while_the_provider_is_away_nobody_is_signed_out(
+def test_a_person_stays_signed_in_while_the_provider_is_away(
     visitor: Visitor, provider: OpenIDProvider, me: str
 ) -> None:
     provider.seconds = 2
@@ -286,7 +286,7 @@ def test_while_the_provider_is_away_nobody_is_signed_out(
 
 
 @pytest.mark.proof
-def test_who_signs_out_is_so_at_the_provider_too_and_nothing_is_left(
+def test_a_sign_out_is_one_at_the_provider_too_and_leaves_nothing(
     visitor: Visitor, provider: OpenIDProvider
 ) -> None:
     page = sign_in(visitor)
@@ -322,7 +322,7 @@ def test_a_reload_asks_nobody_whom_the_provider_knows_no_more(
 
 
 @pytest.mark.proof
-def test_where_the_access_token_is_no_json_web_token_the_id_token_signs_in(
+def test_the_id_token_signs_in_where_the_access_token_is_no_json_web_token(
     visitor: Visitor, provider: OpenIDProvider, me: str
 ) -> None:
     provider.has_opaque_tokens = True

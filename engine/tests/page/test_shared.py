@@ -23,9 +23,7 @@ def url(server_with: ServerWith) -> str:
     return server_with(AGENT_MODEL="", MEMORY_SCOPE="assistant").url
 
 
-def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(
-    visitor: Visitor, me: str
-) -> None:
+def test_the_page_of_shared_memory_says_so_and_offers_no_files(visitor: Visitor, me: str) -> None:
     page = visitor.page
     expect(page.get_by_text("Memory is shared here by everybody")).to_be_visible()
     expect(page.get_by_role("list", name="Memory")).to_have_count(0)
@@ -45,7 +43,7 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(
     assert "MEMORY_SCOPE" not in page.content()
 
 
-def test_where_there_is_no_memory_the_page_says_so_and_offers_no_files(
+def test_the_page_without_memory_says_so_and_offers_no_files(
     browser: Browser, url: str, me: str
 ) -> None:
     visitor = Visitor.arrive(browser, url)
@@ -90,7 +88,9 @@ def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(
         visitor.leave()
 
 
-def test_one_signs_in_with_a_claim_of_a_group(browser: Browser, fork_url: str, me: str) -> None:
+def test_a_person_signs_in_with_a_claim_of_a_group(
+    browser: Browser, fork_url: str, me: str
+) -> None:
     folder = group("team_id").namespace(Actor("", "acme"), "", {"team_id": "red & blue"})
     put_item(fork_url, folder, "/plan.md", "- Ship on Tuesday\n")
     visitor = Visitor.arrive(browser, fork_url)
@@ -113,7 +113,7 @@ def test_one_signs_in_with_a_claim_of_a_group(browser: Browser, fork_url: str, m
     visitor.leave()
 
 
-def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(
+def test_a_person_chooses_an_agent_and_finds_the_conversations_with_all_again(
     browser: Browser, fork_url: str, me: str
 ) -> None:
     visitor = Visitor.arrive(browser, fork_url)

@@ -178,7 +178,7 @@ def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_
     expect(message).to_have_value("")
 
 
-def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(
+def test_an_unsent_message_is_found_by_nobody_else_and_goes_with_the_sign_out(
     visitor: Visitor, me: str
 ) -> None:
     page, message = visitor.page, visitor.page.get_by_label("Message")
@@ -255,7 +255,7 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
 
 
 @pytest.mark.proof
-def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
+def test_a_failure_is_explained_in_a_sentence_and_no_message_is_lost(
     visitor: Visitor, model: ScriptedAnthropic, me: str
 ) -> None:
     page = visitor.page
@@ -569,7 +569,7 @@ def test_no_trick_of_markdown_does_anything(visitor: Visitor, model: ScriptedAnt
         assert page.evaluate("() => document.querySelectorAll('article').length") >= 4
 
 
-def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(
+def test_a_person_with_the_permission_changes_policies_and_sees_a_refusal(
     visit: Visit, me: str
 ) -> None:
     visitor = visit()

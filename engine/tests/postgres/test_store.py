@@ -126,7 +126,7 @@ async def test_a_session_keeps_nothing_between_transactions(database: Settings) 
                 }
 
 
-async def test_who_waits_too_long_for_another_server_s_tables_says_for_what(
+async def test_a_server_that_waits_too_long_for_another_s_tables_says_for_what(
     database: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with await psycopg.AsyncConnection.connect(str(database.memory_postgres_uri)) as other:
@@ -243,7 +243,7 @@ async def carried_out(store: BaseStore, *ops: Op) -> Any:
     return await store.abatch(ops)
 
 
-async def test_who_embeds_much_and_slowly_holds_no_connection_and_stops_nobody(
+async def test_a_person_who_embeds_slowly_holds_no_connection_and_stops_nobody(
     database: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lasting_memory.postgres.store._CONNECTIONS", 2)

@@ -274,7 +274,7 @@ async def test_an_answer_that_ended_is_whole(
     assert (call["name"], call["args"]) == ("note", {"text": "a b"})
 
 
-async def test_one_that_was_cut_is_an_error_wherever_it_was_cut(
+async def test_an_answer_that_was_cut_is_an_error_wherever_it_was_cut(
     provider: Provider, ask: Callable[..., Any]
 ) -> None:
     say, _, end_of_text, end_of_call, _ = provider
@@ -297,7 +297,7 @@ async def test_a_tool_call_at_the_limit_of_tokens_is_an_error_and_a_text_is_kept
     assert limit in str(message.response_metadata)
 
 
-async def test_one_that_falls_silent_is_an_error_and_the_log_names_the_limit(
+async def test_an_answer_that_falls_silent_is_an_error_and_the_log_names_the_limit(
     provider: Provider,
     ask: Callable[..., Any],
     provided: Provided,
@@ -312,7 +312,7 @@ async def test_one_that_falls_silent_is_an_error_and_the_log_names_the_limit(
 
 @pytest.mark.parametrize("provider", ["openai"], indirect=True)
 @pytest.mark.usefixtures("provider")
-async def test_what_a_server_says_of_its_progress_is_no_silence(
+async def test_a_server_s_progress_is_no_silence(
     ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As llama.cpp does while it reads a long prompt, when it is asked for `return_progress`.

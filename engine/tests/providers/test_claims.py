@@ -132,7 +132,7 @@ async def test_calls_side_by_side_are_all_made(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_what_it_thinks_is_neither_answer_nor_found_nor_exported(
+async def test_a_model_s_thought_is_neither_answer_nor_found_nor_exported(
     provided: Callable[[str], Provided], name: str
 ) -> None:
     provider, graph = provided(name), provided(name).graph()
@@ -165,7 +165,9 @@ async def test_a_conversation_is_named_by_the_person_s_words_once_it_has_an_answ
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_its_tokens_are_counted(impatient: Callable[[str], Provided], name: str) -> None:
+async def test_a_provider_s_tokens_are_counted(
+    impatient: Callable[[str], Provided], name: str
+) -> None:
     provider, graph = impatient(name), impatient(name).graph()
     provider.server.script(usual=Said(WORDS))
     await graph.turn("wombats?")
@@ -228,7 +230,7 @@ async def test_a_status_is_one_sentence_for_the_person_and_costs_no_more_than_th
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("name", ATTEMPTS)
-async def test_its_client_tries_again_when_it_is_told_to(
+async def test_a_provider_s_client_tries_again_when_it_is_told_to(
     provided: Callable[[str], Provided], name: str, status: int
 ) -> None:
     provider, graph = provided(name), provided(name).graph()
@@ -244,7 +246,7 @@ async def test_its_client_tries_again_when_it_is_told_to(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_who_cannot_be_reached_is_said(name: str) -> None:
+async def test_a_provider_that_cannot_be_reached_is_an_error_that_says_so(name: str) -> None:
     provider = PROVIDERS[name]
     attempts = ONE_ATTEMPT.get(name, 0)
     options = {} if attempts is None else {"max_retries": attempts}
@@ -255,7 +257,7 @@ async def test_who_cannot_be_reached_is_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_what_a_provider_s_model_writes_is_remembered_by_both_graphs(
+async def test_a_line_that_a_provider_s_model_consolidates_is_remembered(
     provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], name: str
 ) -> None:
     provider, run = provided(name), consolidation(provided(name))

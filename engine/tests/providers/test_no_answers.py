@@ -200,7 +200,7 @@ async def test_an_answer_without_text_and_calls_is_an_error_that_says_why(
 
 
 @pytest.mark.parametrize(("name", "said", "text", "cut"), named(SOMETHING))
-async def test_what_was_said_is_kept_and_that_it_is_not_all(
+async def test_a_cut_answer_is_kept_with_the_note_that_it_is_not_all(
     provided: Callable[[str], Provided], name: str, said: Said, text: str, cut: str
 ) -> None:
     provider, graph = provided(name), provided(name).graph()
@@ -215,7 +215,7 @@ async def test_what_was_said_is_kept_and_that_it_is_not_all(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_of_a_whole_answer_nothing_is_said(
+async def test_a_whole_answer_has_no_note_of_a_cut(
     provided: Callable[[str], Provided], name: str
 ) -> None:
     provider, graph = provided(name), provided(name).graph()
@@ -281,7 +281,7 @@ async def test_a_text_in_which_nobody_sees_anything_is_no_answer(
         assert await run.consolidated() == set()
 
 
-async def test_what_is_said_after_a_thought_is_an_answer(
+async def test_a_text_after_a_thought_is_an_answer(
     provided: Callable[[str], Provided],
 ) -> None:
     provider, graph = provided("openai"), provided("openai").graph()
@@ -421,7 +421,7 @@ async def test_a_consolidation_without_an_answer_has_failed_and_a_later_one_reme
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_who_has_changed_something_may_end_in_silence_but_not_be_cut(
+async def test_a_consolidation_that_changed_a_file_may_end_in_silence_but_not_be_cut(
     provided: Callable[[str], Provided], consolidation: Callable[[Provided], Runs], name: str
 ) -> None:
     provider, run = provided(name), consolidation(provided(name))
@@ -471,7 +471,7 @@ async def test_a_conversation_that_is_filtered_keeps_no_other_from_memory(
     assert (await records(run.store, ALICE))[0]["status"] == "failed", "it stays due"
 
 
-async def test_what_was_put_off_is_caught_up_without_another_turn(
+async def test_conversations_that_were_put_off_are_caught_up_without_another_turn(
     provided: Callable[[str], Provided],
     consolidation: Callable[[Provided], Runs],
     platform: Platform,
@@ -558,7 +558,7 @@ async def test_a_model_of_which_nothing_is_known_is_held_to_the_same(
         await graph.turn("wombats?")
 
 
-async def test_what_it_calls_a_whole_answer_is_taken_as_one() -> None:
+async def test_an_answer_that_its_provider_calls_whole_is_taken_as_one() -> None:
     message = AIMessage("fine", response_metadata={"finish_reason": "COMPLETE"})
     graph = Graph(build_agent(deployed(), Unstreamed(message=message)), InMemoryStore())
     assert (await graph.turn("wombats?"))[-1] == "fine"

@@ -81,7 +81,9 @@ def test_an_integration_s_own_error_is_told_by_its_cause() -> None:
         (TypeError("a bug of ours"), "NoneType"),
     ],
 )
-def test_other_errors_are_what_they_are(error: Exception, kind: str) -> None:
+def test_connection_errors_are_told_from_bugs_and_from_errors_of_this_library(
+    error: Exception, kind: str
+) -> None:
     assert type(provider_error(error)).__name__ == kind
 
 
@@ -91,14 +93,14 @@ def test_gemini_s_client_does_not_try_for_a_minute(monkeypatch: pytest.MonkeyPat
     assert getattr(model, "max_retries") == 2  # noqa: B009  # of that integration alone
 
 
-def test_of_a_gateway_tokens_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gateway_is_asked_to_count_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     model = build_model(deployed(agent_model="openai:local"))
     assert getattr(model, "stream_usage") is True  # noqa: B009
 
 
-def test_of_a_provider_that_says_no_tokens_an_estimate_is_counted() -> None:
+def test_tokens_of_a_provider_that_counts_none_are_estimated() -> None:
     from langchain_core.messages import AIMessage, HumanMessage  # noqa: PLC0415
 
     assert budget._estimated([HumanMessage("x" * 400), AIMessage("y" * 400)]) > 150

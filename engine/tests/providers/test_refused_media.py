@@ -162,7 +162,7 @@ async def test_a_refusal_of_something_else_is_the_turns_error_and_the_picture_st
 
 
 @pytest.mark.parametrize("status", [403, 404, 415, 422])
-async def test_whatever_the_status_of_a_refusal_the_conversation_goes_on(
+async def test_a_conversation_goes_on_whatever_the_status_of_a_refusal(
     on: Callable[[str], Conversation], status: int
 ) -> None:
     """Gateways answer 404 where no model takes pictures, and 403 to one that is flagged."""

@@ -61,13 +61,13 @@ THINKING = [
 ]
 
 
-def test_its_own_thoughts_a_provider_is_sent_as_they_are() -> None:
+def test_a_provider_is_sent_its_own_thoughts_as_they_are() -> None:
     assert shown(THINKING, "anthropic", model_provider="anthropic") == THINKING
     assert shown(THINKING, "anthropic") == THINKING, "of before answers named their provider"
 
 
 @pytest.mark.parametrize("kind", ["openai", "google", "ollama"])
-def test_of_another_s_answer_text_alone_is_sent(kind: str) -> None:
+def test_a_provider_is_sent_the_text_alone_of_another_s_answer(kind: str) -> None:
     assert shown(THINKING, kind, model_provider="anthropic") == "Dill, you said."
 
 

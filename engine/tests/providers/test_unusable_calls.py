@@ -54,7 +54,7 @@ async def test_arguments_that_are_no_json_object_are_asked_for_once_more_with_th
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_it_is_asked_for_once_and_the_turn_then_says_why(
+async def test_an_unusable_call_is_asked_for_once_more_and_then_the_turn_says_why(
     provided: Callable[[str], Provided], name: str
 ) -> None:
     provider, graph = provided(name), provided(name).graph()

@@ -128,7 +128,7 @@ REPLACED = {
 
 
 @pytest.mark.parametrize("language", REPLACED)
-async def test_what_is_so_now_comes_before_what_it_replaced(
+async def test_a_statement_that_holds_now_comes_before_the_one_it_replaced(
     store: BaseStore, language: str
 ) -> None:
     before, after, question, question_now = REPLACED[language]
@@ -156,7 +156,7 @@ async def test_the_newest_comes_first_only_where_it_answers_as_well(
     assert (await hits(store, threads, question))[:2] == ["new", "old"]
 
 
-async def test_of_two_that_answer_equally_well_the_newer_comes_first(store: BaseStore) -> None:
+async def test_the_newer_of_two_equal_matches_comes_first(store: BaseStore) -> None:
     threads = Platform()
     everyday = " ".join(f"w{number}" for number in range(10, 90))
     say(threads, "old", f"The office {everyday} blue", days=40)
@@ -210,13 +210,13 @@ def said_and_explained(words: str, everyday: Sequence[str] = _EVERYDAY) -> Platf
     return threads
 
 
-def test_every_language_is_asked_in() -> None:
+def test_questions_are_there_in_every_language() -> None:
     assert ANSWERS.keys() == SETS.keys() | {"en"}
     assert REPLACED.keys() >= ANSWERS.keys()
 
 
 @pytest.mark.parametrize("language", ANSWERS)
-async def test_what_an_assistant_explained_counts_where_it_is_asked_for(
+async def test_an_assistant_s_explanation_counts_where_it_is_asked_for(
     store: BaseStore, language: str
 ) -> None:
     cue, words = ANSWERS[language]
@@ -252,7 +252,7 @@ async def test_a_question_is_no_message(store: BaseStore, question: str) -> None
     assert (await hits(store, threads, question))[0] == "said"
 
 
-async def test_what_an_assistant_only_repeats_at_length_is_not_what_it_said(
+async def test_an_assistant_s_long_repetition_comes_after_its_first_answer(
     store: BaseStore,
 ) -> None:
     """It looked it up; the answer that it gave first comes first."""

@@ -55,7 +55,7 @@ NOVEMBER = message("human", "I have a new bicycle.", "2026-11-02T09:00:00+00:00"
 LONG = thread(SEPTEMBER, message("ai", "Good luck!"), NOVEMBER, message("ai", "Nice."))
 
 
-def test_in_a_batch_each_turn_stands_under_the_day_on_which_it_was_said() -> None:
+def test_a_turn_of_a_batch_stands_under_the_day_on_which_it_was_said() -> None:
     text = Due(conversation(LONG)).transcript()
     assert text.split("\n") == [
         "2026-09-01 thread_id=t", "user: My test is tomorrow.", "assistant: Good luck!",
@@ -68,7 +68,7 @@ def test_in_a_batch_each_turn_stands_under_the_day_on_which_it_was_said() -> Non
     )
 
 
-def test_what_nobody_noted_the_time_of_has_its_thread_s_day_and_says_about() -> None:
+def test_a_turn_without_a_time_has_its_thread_s_day_and_says_about() -> None:
     before = thread(message("human", "My test is tomorrow."), message("ai", "Good luck!"), NOVEMBER)
     assert (
         Due(conversation(before))
@@ -242,7 +242,7 @@ def test_each_message_is_stamped_at_the_door_and_a_client_s_stamp_counts_nothing
     assert ("kept" in str(read)) == ("kept" in str(given))
 
 
-def test_what_removes_a_message_is_stamped_with_nothing() -> None:
+def test_a_removal_of_a_message_is_not_stamped() -> None:
     kwargs: dict[str, Any] = {"input": {"messages": [{"type": "remove", "id": "a", "content": ""}]}}
     stamp_messages(kwargs)
     assert kwargs["input"]["messages"] == [{"type": "remove", "id": "a", "content": ""}]
@@ -285,7 +285,7 @@ async def test_today_is_the_day_where_the_person_is_and_says_which_zone(
     assert any(f"Today is {day:%A, %Y-%m-%d} ({zone})" in text for day in days)
 
 
-async def test_without_a_time_zone_today_is_utc_s_and_says_so(agent: Scripted) -> None:
+async def test_today_without_a_time_zone_is_utc_s_and_says_so(agent: Scripted) -> None:
     assert "(UTC)" in (await agent.shown()).partition("Today is")[2][:40]
 
 
@@ -301,7 +301,7 @@ async def test_a_time_zone_that_is_none_is_refused_by_its_value_with_an_example(
     assert done == f"Saved {PROFILE}."
 
 
-async def test_one_that_was_stored_before_is_shown_counts_as_utc_and_stops_no_other_field(
+async def test_an_unknown_time_zone_in_a_profile_counts_as_utc_and_is_shown(
     agent: Scripted,
 ) -> None:
     agent.put(
@@ -319,7 +319,7 @@ async def test_one_that_was_stored_before_is_shown_counts_as_utc_and_stops_no_ot
 
 
 @pytest.mark.server
-async def test_what_is_said_on_a_server_is_dated_by_the_server(
+async def test_a_message_on_a_server_is_dated_by_the_server(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     person = server.person(alice)

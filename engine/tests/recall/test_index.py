@@ -226,7 +226,7 @@ async def test_a_process_that_notes_the_index_as_whole_while_another_drops_it_hi
 
 
 @pytest.mark.parametrize("unknown", [0, 1, 60])
-async def test_of_who_was_forgotten_nothing_is_noted_not_even_for_a_moment(
+async def test_the_index_notes_nothing_of_a_forgotten_person_not_even_for_a_moment(
     threads: Platform, unknown: int
 ) -> None:
     """A process that is killed after a put takes nothing back."""
@@ -301,7 +301,7 @@ class Embedding:
         ]
 
 
-async def test_what_is_about_nothing_that_was_said_finds_nothing(threads: Platform) -> None:
+async def test_a_query_about_nothing_that_was_said_finds_nothing(threads: Platform) -> None:
     store = Embedding().store
     assert await hits(store, threads, "pet") == ["dog"]
     assert await hits(store, threads, "giraffe") == []
@@ -320,7 +320,9 @@ async def test_a_conversation_that_only_its_meaning_found_is_named_as_one(
     assert heads == ["car", "dog (none of the words; alike in meaning)"]
 
 
-async def test_of_a_longer_conversation_only_what_is_new_is_embedded(threads: Platform) -> None:
+async def test_a_conversation_that_grows_has_its_new_turns_alone_embedded(
+    threads: Platform,
+) -> None:
     embedding, said = (
         Embedding(),
         [f"turn {number} " + "about the car " * 50 for number in range(10)],
@@ -355,7 +357,7 @@ async def test_a_search_waits_for_embeddings_only_a_moment(
     assert len(embedding.texts) == 3
 
 
-async def test_while_embedding_fails_words_find_and_nothing_is_lost(
+async def test_a_search_finds_by_words_while_embedding_fails_and_loses_nothing(
     threads: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     embedding = Embedding()
@@ -378,7 +380,7 @@ async def test_a_semantic_index_that_is_switched_on_later_has_every_conversation
     assert await hits(embedding.store, threads, "pet") == ["dog"]
 
 
-async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
+async def test_a_text_that_was_said_twice_is_embedded(threads: Platform) -> None:
     store = InMemoryStore(index=INDEX)
     for name in ("again", "once more"):
         say(threads, name, *["the oven is hot"] * 60, days=0)
@@ -464,7 +466,7 @@ async def test_a_change_of_a_long_conversation_is_no_loss_of_the_index(
         assert await hits(store, threads, f"zq{turns - 1}") == ["long"]
 
 
-async def test_what_of_a_conversation_is_not_indexed_is_told(
+async def test_turns_that_are_not_indexed_are_named_in_the_result(
     store: BaseStore, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(documents, "MAX_PASSAGES", 10)
@@ -476,7 +478,7 @@ async def test_what_of_a_conversation_is_not_indexed_is_told(
     assert "its first 20 turns are not indexed" in results_text("zq30", results)
 
 
-async def test_what_a_long_conversation_says_again_itself_repeats_nobody(
+async def test_a_long_conversation_that_repeats_itself_is_still_found(
     store: BaseStore, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(documents, "MAX_PASSAGES", 10)

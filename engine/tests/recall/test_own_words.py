@@ -127,7 +127,7 @@ def test_words_are_words_in_every_form(form: str) -> None:
         assert own_text({"type": speaker, "content": WORDS[form]}) == "I like dill"
 
 
-def test_what_is_attached_by_number_has_its_name() -> None:
+def test_an_attachment_by_number_has_its_name() -> None:
     about = {
         "attachments": [
             {"name": "letter.txt", "block": 1},
@@ -172,7 +172,7 @@ THOUGHTS = {
 
 
 @pytest.mark.parametrize("text", THOUGHTS)
-def test_what_a_model_thought_in_its_text_is_no_words(text: str) -> None:
+def test_a_thought_in_a_model_s_text_is_no_words(text: str) -> None:
     for content in (text, [{"type": "text", "text": text}]):
         message = {"type": "ai", "id": "1", "content": content}
         assert own_text(message) == THOUGHTS[text]
@@ -191,7 +191,7 @@ NOUNS: dict[str, Block] = {
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_what_is_replaced_where_a_provider_refuses_it_has_its_name(noun: str) -> None:
+def test_media_replaced_where_a_provider_refuses_them_have_their_names(noun: str) -> None:
     assert media_nouns([NOUNS[noun]]) == [noun]
     assert without_media([NOUNS[noun]]) == [
         {"type": "text", "text": f"[a {noun} that the model's provider refused]"}

@@ -47,7 +47,7 @@ async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads
     assert await hits(store, threads, "umbrella") == ["trip"]
 
 
-async def test_only_one_s_own_past_conversations_are_found(
+async def test_a_search_finds_one_s_own_past_conversations_alone(
     store: BaseStore, threads: Platform
 ) -> None:
     say(threads, "other", "puppies of somebody else", actor=Actor("bob", "acme"))
@@ -63,7 +63,7 @@ async def test_only_one_s_own_past_conversations_are_found(
     assert await hits(store, threads, "puppies", current="now") == ["dog"]
 
 
-async def test_what_was_said_a_moment_ago_is_found(store: BaseStore, threads: Platform) -> None:
+async def test_a_turn_of_a_moment_ago_is_found(store: BaseStore, threads: Platform) -> None:
     assert await hits(store, threads, "zebra") == []
     say(threads, "zoo", "my zebra is called Zoe", days=0)
     assert await hits(store, threads, "zebra") == ["zoo"]
@@ -178,7 +178,7 @@ async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseS
     assert (await hits(store, threads, "which instrument, the piano, does Cy love?"))[0] == "Cy"
 
 
-async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store: BaseStore) -> None:
+async def test_a_person_s_statement_comes_before_a_long_explanation_of_it(store: BaseStore) -> None:
     threads = Platform()
     advice = (
         "A marathon plan has a long run. "
@@ -435,7 +435,7 @@ async def test_the_right_conversation_and_turn_are_found_in_this_language(langua
 
 @pytest.mark.proof
 @pytest.mark.parametrize("language", FLOORS)
-async def test_among_a_hundred_conversations_of_long_turns_they_are_found_too(
+async def test_floors_hold_among_a_hundred_conversations_of_long_turns_too(
     language: str,
 ) -> None:
     """One question of a floor is left to chance: it has no word that only its conversation has."""
@@ -450,7 +450,9 @@ async def test_among_a_hundred_conversations_of_long_turns_they_are_found_too(
 
 @pytest.mark.proof
 @pytest.mark.parametrize("language", STRANGERS_SETS)
-async def test_what_a_stranger_wrote_is_found_as_often_as_by_plain_bm25(language: str) -> None:
+async def test_facts_that_a_stranger_wrote_are_found_as_often_as_by_plain_bm25(
+    language: str,
+) -> None:
     """In twenty questions one that comes second, or fourth, is chance; over all languages ours and
     BM25 put as many first (224 and 225 of 240).
     """
@@ -547,7 +549,7 @@ async def test_an_operator_s_run_finds_its_person_s_conversations(
 
 @pytest.mark.proof
 @pytest.mark.server
-async def test_what_was_asked_often_does_not_hide_what_was_said_once(
+async def test_a_question_asked_often_does_not_hide_a_fact_said_once(
     server: DevServer, ada: Person
 ) -> None:
     question, asked = "What did we say about the spare key?", list[str]()

@@ -123,7 +123,7 @@ async def test_conversations_that_only_asked_do_not_push_out_the_one_that_told(
     await told_is_found(30, questions, said, within)
 
 
-async def test_nor_do_more_of_them_than_are_ranked() -> None:
+async def test_a_conversation_that_told_is_found_among_more_that_asked_than_are_ranked() -> None:
     await told_is_found(150, [*SAME, *VARIED], REPEATED, 60)
 
 
@@ -145,7 +145,9 @@ async def told_is_found(count: int, questions: list[str], said: str, within: int
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("index", [None, INDEX], ids=["words", "words and meaning"])
-async def test_whichever_tool_looked_it_up(tool: str, index: Any) -> None:
+async def test_a_conversation_that_told_is_found_whichever_tool_looked_it_up(
+    tool: str, index: Any
+) -> None:
     store, threads = InMemoryStore(index=index), Platform()
     tell(threads)
     ask(threads, 30, [*SAME, *VARIED[:3]], STATEMENT.replace("My", "Your"), tool)
@@ -160,7 +162,9 @@ async def test_whichever_tool_looked_it_up(tool: str, index: Any) -> None:
     ("Мой запасной ключ у соседки Оттилии.", "Что мы говорили про запасной ключ?"),
     ("Το εφεδρικό κλειδί είναι στη γειτόνισσα Οτίλια.", "Τι είπαμε για το εφεδρικό κλειδί;"),
 ], ids=["zh", "ja", "ar", "ru", "el"])  # fmt: skip
-async def test_in_any_script(statement: str, question: str) -> None:
+async def test_a_conversation_that_told_is_found_in_any_script(
+    statement: str, question: str
+) -> None:
     store, threads = InMemoryStore(), Platform()
     put(threads, "told", human(statement), days=12)
     for number in range(30):
@@ -176,7 +180,7 @@ async def test_in_any_script(statement: str, question: str) -> None:
     assert "told" in await hits(store, threads, question, limit=3)
 
 
-async def test_by_meaning_alone_the_one_that_told_is_found_among_those_that_asked() -> None:
+async def test_a_conversation_that_told_is_found_by_meaning_alone() -> None:
     store, threads = InMemoryStore(index=INDEX), Platform()
     put(threads, "told", human("Our puppy sleeps in the attic"), days=12)
     for number in range(60):
@@ -203,7 +207,7 @@ async def test_by_meaning_alone_the_one_that_told_is_found_among_those_that_aske
     "By the way, the key is now with Bob in the bakery\nWhat did we say about the key?",
     "The key is now with Bob in the bakery, so forget what we said about it.",
 ])  # fmt: skip
-async def test_what_is_new_beside_a_question_stays_findable(question: str) -> None:
+async def test_news_beside_a_question_stay_findable(question: str) -> None:
     store, threads = InMemoryStore(), Platform()
     tell(threads)
     ask(threads, 30, [*SAME, *VARIED], "I found nothing.")
@@ -287,7 +291,9 @@ async def test_calls_and_results_that_repeat_memory_are_no_turns(
     ("web_search", {"query": "quetzal"}),
     ("append_memory", {"path": "/memories/birds.md", "text": "quetzal"}),
 ], ids=str)  # fmt: skip
-async def test_what_other_calls_found_is_still_found(name: str, args: dict[str, Any]) -> None:
+async def test_arguments_and_results_of_other_calls_are_still_found(
+    name: str, args: dict[str, Any]
+) -> None:
     store, threads = InMemoryStore(), Platform()
     put(
         threads, "t", human("hello"), *looked_up(name, "feathers", **args), answer("Hello."), days=1
@@ -296,7 +302,7 @@ async def test_what_other_calls_found_is_still_found(name: str, args: dict[str, 
     assert await hits(store, threads, "feathers") == ["t"]
 
 
-async def test_of_a_subagent_s_report_only_what_it_was_asked_is_found() -> None:
+async def test_a_subagent_s_report_is_found_by_its_task_alone() -> None:
     store, threads = InMemoryStore(), Platform()
     put(
         threads,
@@ -421,7 +427,7 @@ async def test_a_question_answered_without_a_tool_does_not_push_out_the_one_that
             ), query
 
 
-async def test_nor_do_more_of_them_without_a_tool_than_are_ranked() -> None:
+async def test_a_conversation_that_told_is_found_among_many_answers_without_a_tool() -> None:
     store, threads = InMemoryStore(), Platform()
     put(threads, "told", human(PAPERS), days=12)
     answer_from_the_prompt(threads, ASKED["same"], [KNOWN], count=150)
@@ -466,7 +472,7 @@ async def test_a_correction_is_found_beside_what_it_corrects() -> None:
      "Deine Versicherungspapiere liegen beim Notar Brindlemoor."),
     (PAPERS, ASKED["same"][0], KNOWN),
 ], ids=["hi", "ar", "zh", "de", "en"])  # fmt: skip
-async def test_without_a_tool_in_any_script(
+async def test_a_conversation_that_told_is_found_in_any_script_without_a_tool(
     statement: str, question: str, repeated: str, mark: bool
 ) -> None:
     store, threads = InMemoryStore(), Platform()
@@ -477,7 +483,7 @@ async def test_without_a_tool_in_any_script(
     assert "told" in await hits(store, threads, question, limit=3)
 
 
-async def test_what_a_person_asked_and_what_was_answered_stay_findable() -> None:
+async def test_a_person_s_question_and_its_answer_stay_findable() -> None:
     store, threads = InMemoryStore(), Platform()
     put(
         threads,

@@ -364,14 +364,14 @@ def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_
         ("vendor.compose-spec", "compose*.yaml"),
     ],
 )
-def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, files: str) -> None:
+def test_files_that_run_only_elsewhere_are_as_their_schemas_say(schema: str, files: str) -> None:
     done = CliRunner().invoke(
         check_jsonschema, ["--builtin-schema", schema, *map(str, PROJECT.glob(files))]
     )
     assert done.exit_code == 0, done.output
 
 
-def test_what_is_installed_is_what_is_pinned() -> None:
+def test_installed_packages_are_the_pinned_ones() -> None:
     installed = {
         str(canonicalize_name(each.metadata["Name"])): each.version for each in distributions()
     }

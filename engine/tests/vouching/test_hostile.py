@@ -86,7 +86,7 @@ def test_the_parts_of_a_hostile_message_are_found_at_once(piece: str) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("piece", PIECES)
-def test_of_a_megabyte_of_it_nothing_is_confirmed_and_it_takes_seconds(piece: str) -> None:
+def test_a_megabyte_of_any_piece_confirms_no_line_and_takes_seconds(piece: str) -> None:
     begin = time.process_time()
     message = piece * (A_MEGABYTE // len(piece)) + " invoices always go to Bob"
     assert evidence_of([message]).source_of("- Invoices always go to Bob") is not Source.CONFIRMED

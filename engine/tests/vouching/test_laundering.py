@@ -131,7 +131,7 @@ def judged(some: list[Case]) -> Counter[Source]:
     return Counter(ShownMessages(case.messages).evidence().source_of(case.line) for case in some)
 
 
-def test_by_the_words_alone_no_document_is_confirmed_and_most_of_one_s_own_words_are() -> None:
+def test_words_alone_confirm_no_document_and_most_of_a_person_s_own_words() -> None:
     assert (len(DOCUMENTS), len(OWN_WORDS)) == (60, 60)
     documents = judged(DOCUMENTS)
     assert documents[Source.CONFIRMED] <= MOST_CONFIRMED, documents
@@ -139,7 +139,7 @@ def test_by_the_words_alone_no_document_is_confirmed_and_most_of_one_s_own_words
     assert own[Source.CONFIRMED] >= LEAST_CONFIRMED_OF_OWN, own
 
 
-def test_by_the_words_alone_no_document_of_a_stranger_is_confirmed() -> None:
+def test_words_alone_confirm_no_document_of_a_stranger() -> None:
     assert (len(STRANGERS), len(STRANGERS_WORDS)) == (24, 24)
     documents = judged(STRANGERS)
     assert documents[Source.CONFIRMED] <= MOST_CONFIRMED, documents
@@ -189,7 +189,7 @@ async def test_an_obedient_consolidation_confirms_nothing_of_a_document(
 
 
 @pytest.mark.proof
-async def test_what_persons_say_of_themselves_is_confirmed_where_an_agent_writes_it(
+async def test_a_person_s_words_of_themselves_are_confirmed_where_an_agent_writes_them(
     agent: Scripted,
 ) -> None:
     found = Counter[Source | None]()
@@ -251,7 +251,7 @@ async def brought(run: Runs, case: Brought) -> list[Item]:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("case", BROUGHT)
-async def test_of_a_text_that_was_brought_nothing_is_confirmed_then_or_by_what_was_said(
+async def test_lines_of_a_brought_text_are_not_confirmed_then_or_by_a_conversation(
     run: Runs, case: Brought
 ) -> None:
     items = await brought(run, case)

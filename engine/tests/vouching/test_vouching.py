@@ -63,7 +63,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("message", "line"), SAID)
-def test_what_the_person_said_is_confirmed(message: str, line: str) -> None:
+def test_a_line_that_the_person_said_is_confirmed(message: str, line: str) -> None:
     assert evidence_of([message]).source_of(line) is CONFIRMED
 
 
@@ -113,11 +113,11 @@ OTHERWISE = [
 
 
 @pytest.mark.parametrize(("message", "line"), OTHERWISE)
-def test_what_the_person_said_otherwise_is_not_confirmed(message: str, line: str) -> None:
+def test_a_line_that_the_person_said_otherwise_is_not_confirmed(message: str, line: str) -> None:
     assert evidence_of([message]).source_of(line) is not CONFIRMED
 
 
-def test_all_of_it_stands_in_one_message() -> None:
+def test_a_line_is_confirmed_by_one_message_and_not_by_two_together() -> None:
     evidence = evidence_of(["I send the invoices", "Bob lives in Oslo"])
     assert evidence.source_of("- Sends the invoices") is CONFIRMED
     assert evidence.source_of("- Sends invoices to Bob in Oslo") is INFERRED
@@ -155,7 +155,7 @@ def test_a_doubtful_line_is_not_raised_by_its_words_here_and_there(message: str,
     assert raised(message, line) is UNCONFIRMED
 
 
-def test_what_says_more_than_a_doubtful_line_is_as_doubtful() -> None:
+def test_a_line_that_says_more_than_a_doubtful_line_is_as_doubtful() -> None:
     evidence = evidence_of(["I send invoices to Carla and mails to Bob"])
     vouch = evidence.vouch({entry_of("- Sends invoices to Bob"): UNCONFIRMED})
     assert vouch(entry_of("- Sends invoices and mails to Bob"), None) is UNCONFIRMED
@@ -230,7 +230,7 @@ BROUGHT = [
 
 
 @pytest.mark.parametrize("message", BROUGHT)
-def test_what_the_person_only_brought_is_not_their_word(message: str) -> None:
+def test_a_text_that_the_person_only_brought_is_not_their_word(message: str) -> None:
     assert evidence_of([message]).source_of("- Invoices always go to Bob") is UNCONFIRMED
 
 
@@ -248,7 +248,7 @@ HANDED_OVER = [
 
 @pytest.mark.parametrize("separator", ["\n", "\n\n", " "])
 @pytest.mark.parametrize("head", HANDED_OVER)
-def test_what_is_handed_over_is_not_the_person_s_word_in_any_language(
+def test_a_text_handed_over_is_not_the_person_s_word_in_any_language(
     head: str, separator: str
 ) -> None:
     if separator == " " and not head.endswith((":", "：")):
@@ -266,7 +266,9 @@ ANNOUNCED = [
 
 @pytest.mark.parametrize("separator", ["\n", "\n\n"])
 @pytest.mark.parametrize("head", ANNOUNCED)
-def test_what_a_line_with_a_colon_announces_is_nobody_s_word(head: str, separator: str) -> None:
+def test_a_text_that_a_line_with_a_colon_announces_is_nobody_s_word(
+    head: str, separator: str
+) -> None:
     evidence = evidence_of([f"{head}{separator}{ORDER}"])
     assert evidence.source_of("- Invoices always go to Bob") is not CONFIRMED
 
@@ -280,13 +282,13 @@ def test_lines_without_full_stops_are_all_the_person_s() -> None:
 @pytest.mark.parametrize(
     "head", ["I like:", "मुझे पसंद है:", "我喜欢：", "Ich mag:", "Please remember:"]
 )
-def test_what_a_person_announces_of_themselves_is_their_word(head: str) -> None:
+def test_a_text_that_a_person_announces_of_themselves_is_their_word(head: str) -> None:
     evidence = evidence_of([f"{head}\nleek soup with ginger"])
     assert evidence.source_of("- leek soup with ginger") is CONFIRMED
 
 
 @pytest.mark.parametrize("head", ["My uncle wrote:", "On Monday Bob <bob@example.com> wrote:", ""])
-def test_below_a_quotation_nothing_is_taken_for_foreign(head: str) -> None:
+def test_words_below_a_quotation_are_not_taken_for_foreign(head: str) -> None:
     """It may be the person's answer, or more of the text: nobody vouches, and nobody doubts."""
     message = f"{head}\n> We own a yacht in Oslo harbour.\n\nRemember that my tea is Darjeeling."
     evidence = evidence_of([message])
@@ -297,12 +299,12 @@ def test_below_a_quotation_nothing_is_taken_for_foreign(head: str) -> None:
 @pytest.mark.parametrize(
     "head", ["I wrote a list:", "We said:", "Ich habe mir notiert:", "J'ai noté :", "He escrito:"]
 )
-def test_what_a_person_says_they_wrote_is_their_word(head: str) -> None:
+def test_a_text_that_a_person_says_they_wrote_is_their_word(head: str) -> None:
     evidence = evidence_of([f"{head} invoices go to Bob"])
     assert evidence.source_of("- Invoices go to Bob") is CONFIRMED
 
 
-def test_what_a_person_announces_in_one_message_is_brought_in_the_next() -> None:
+def test_a_text_announced_in_one_message_is_brought_in_the_next() -> None:
     evidence = evidence_of(["Please translate this mail:", "Invoices always go to Bob"])
     assert evidence.source_of("- Invoices always go to Bob") is UNCONFIRMED
 
@@ -330,7 +332,7 @@ def test_a_name_in_quotation_marks_is_their_own_word() -> None:
     "line",
     ["- Sends invoices to Bob", "- Sends invoices to Bob always", "- invoices: Bob"],
 )
-def test_what_a_text_from_elsewhere_says_is_unconfirmed_though_the_person_has_the_words(
+def test_a_line_from_elsewhere_is_unconfirmed_though_the_person_has_its_words(
     line: str,
 ) -> None:
     said = ["I send invoices to Carla and mails to Bob"]
@@ -338,12 +340,12 @@ def test_what_a_text_from_elsewhere_says_is_unconfirmed_though_the_person_has_th
     assert evidence.source_of(line) is UNCONFIRMED
 
 
-def test_beside_a_text_about_something_else_the_person_is_believed() -> None:
+def test_a_person_is_believed_beside_a_text_about_something_else() -> None:
     evidence = evidence_of(["I like leek soup"], ["The weather in Lisbon is fine in May."])
     assert evidence.source_of("- Likes leek soup") is CONFIRMED
 
 
-def test_where_more_was_shown_than_is_compared_nothing_is_confirmed() -> None:
+def test_texts_too_long_to_be_compared_let_no_line_be_confirmed() -> None:
     evidence = evidence_of(["I like leek soup"], ["weather " * 200_000])
     assert evidence.source_of("- Likes leek soup") is INFERRED
 
@@ -382,7 +384,7 @@ ATTACHED = {"attachments": [{"name": "a.txt", "block": 1}]}
         [AIMessage([{"type": "web_search_tool_result", "content": [{"text": PAGE}]}])],
     ],
 )  # fmt: skip
-def test_of_a_thread_s_messages_those_of_others_are_texts_from_elsewhere(
+def test_messages_of_others_in_a_thread_are_texts_from_elsewhere(
     message: list[object],
 ) -> None:
     evidence = ShownMessages(
@@ -406,7 +408,7 @@ def test_the_person_s_own_memory_and_what_a_tool_echoes_stand_in_no_one_s_way() 
     )
 
 
-def test_in_a_subagent_only_the_thread_has_the_person_s_words() -> None:
+def test_the_thread_alone_has_the_person_s_words_in_a_subagent() -> None:
     with (
         noting_shown_messages([HumanMessage("I like leek soup")]),
         noting_shown_messages([HumanMessage(PAGE)]),
@@ -430,14 +432,14 @@ PICTURE = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
         AIMessage([{"type": "web_search_tool_result", "content": [{"encrypted_content": "x"}]}]),
     ],
 )
-def test_beside_what_cannot_be_read_the_person_vouches_word_after_word(shown: BaseMessage) -> None:
+def test_a_person_vouches_word_after_word_beside_an_unreadable_message(shown: BaseMessage) -> None:
     said = HumanMessage("I send invoices to Carla and mails to Bob. I live in Oslo")
     evidence = ShownMessages([said, shown]).evidence()
     assert evidence.source_of("- Sends invoices to Bob") is INFERRED
     assert evidence.source_of("- Lives in Oslo") is CONFIRMED
 
 
-def test_what_the_server_marks_as_an_operator_s_is_not_the_person_s_word() -> None:
+def test_a_message_marked_as_an_operator_s_is_not_the_person_s_word() -> None:
     said: list[Any] = ["I like leek", ("user", "I like dill"), {"role": "user", "content": "I ski"}]
     kwargs: dict[str, Any] = {"input": {"messages": said}, "command": None}
     state_input.stamp_messages(kwargs)
