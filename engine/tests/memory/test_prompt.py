@@ -295,6 +295,20 @@ async def test_a_pinned_skill_follows_the_person_s_message_once_and_is_nothing_t
     assert [turn.text for turn in said.turns] == ["/letters to Bob", "and now?"]
 
 
+async def test_a_skill_is_pinned_where_deepagents_answers_without_an_update_of_its_own(
+    agent: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer_alone(self: Any, request: Any, handler: Any) -> Any:
+        return await handler(self.modify_request(request))
+
+    monkeypatch.setattr(builtin.SkillsMiddleware, "awrap_model_call", answer_alone)
+    agent.put(SKILLS, "/letters/SKILL.md", skill(name="letters"))
+    await agent.turn("to Bob", pinned_skills=["letters"])
+    await agent.turn("and now?")
+    sent = [json.dumps(request["messages"]) for request in agent.model.requests]
+    assert [messages.count('name=\\"letters\\"') for messages in sent] == [1, 1]
+
+
 # What a client may send in place of a list of names.
 NO_NAMES: list[Any] = [
     7, 1.5, True, "letters", {}, {"letters": True}, [7], [None], [[]], [["letters"]], [{"name": "letters"}], ["x" * 100_000],

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import orjson
 from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
@@ -185,7 +185,7 @@ class Answer:
         self._chars = 0
         self._usage: UsageMetadata | None = None
 
-    def add(self, message: BaseMessage, info: Mapping[str, Any] | None) -> None:
+    def add(self, message: BaseMessage, info: Mapping[str, object] | None) -> None:
         """Takes in a chunk, or a whole answer that was not streamed. It may change the message.
 
         A refusal becomes text. Where the ending says that the answer was cut, the metadata say so,
@@ -282,7 +282,7 @@ class Answer:
         self._calls[key] = before + text
         self._chars += len(text)
 
-    def _add_ending(self, metadata: Mapping[str, Any], *, has_content: bool) -> None:
+    def _add_ending(self, metadata: Mapping[str, object], *, has_content: bool) -> None:
         """Notes why the answer ended, where a chunk's metadata say so."""
         reason = self._reason_in(metadata)
         if reason:
@@ -297,7 +297,7 @@ class Answer:
             self._question_is_blocked = True
             self._reason = block_reason
 
-    def _reason_in(self, metadata: Mapping[str, Any]) -> str:
+    def _reason_in(self, metadata: Mapping[str, object]) -> str:
         """Why an answer ended, where its metadata say so; "" otherwise."""
         for key in self._endings.keys:
             reason = metadata.get(key)
@@ -367,7 +367,7 @@ class Answer:
                 f"The model's answer ended with {self._shown_reason()}, in which a tool call may be half.",
                 advice,
             )
-        arguments = list[Any]()
+        arguments = list[object]()
         try:
             # langchain would complete a half. A thread with NaN, long integers or deep nesting can
             # never be read again.
@@ -452,7 +452,7 @@ def _refusal_to_text(message: BaseMessage) -> bool:
         if beside_content:
             message.content += str(beside_content)
         return bool(beside_content)
-    blocks = list[Any]()
+    blocks = list[str | dict[str, object]]()
     is_refused = False
     for block in message.content:
         refusal = _refusal_of(block)

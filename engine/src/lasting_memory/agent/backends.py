@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple, NoReturn, cast
 
 from deepagents import FilesystemPermission
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend, protocol
@@ -49,7 +49,7 @@ from lasting_memory.memory.sources import Vouch, signs_in
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
-from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import OFFLOADED, NotAMemberError
 from lasting_memory.plain_text import plain, spelled_as_in
@@ -117,7 +117,7 @@ class ScopedFiles(StoreBackend):
     def __init__(
         self,
         deployment: Deployment,
-        namespace: Callable[[Runtime[Any]], Namespace],
+        namespace: Callable[[Runtime[Context]], Namespace],
         *,
         route: str = "",  # the folder as the agent sees it, without the last slash
         author: Author = journal.NOTHING.author,
@@ -159,7 +159,7 @@ class ScopedFiles(StoreBackend):
         """Whether a write that nobody vouches for can wait for its person here."""
         return False
 
-    def _refuse(self, *_: Any, **__: Any) -> Any:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads
         into the store.
         """
@@ -498,7 +498,7 @@ class RouteFiles(ScopedFiles):
         """For whom this run acts."""
         return Caller.of_run(self._deployment)
 
-    def _place(self, run: Runtime[Any]) -> Namespace:
+    def _place(self, run: Runtime[Context]) -> Namespace:
         """Where the files of a run are. Raises as `_place_of`."""
         caller = Caller.of_run(self._deployment, run)
         return self._place_of(caller)
@@ -765,12 +765,12 @@ class ThreadFiles(StateBackend):
         super().__init__()
         self._routes = tuple(routes)
 
-    def _read_files(self) -> dict[str, Any]:
+    def _read_files(self) -> dict[str, Mapping[str, object]]:
         """The files of the thread that the agent sees, by path, as deepagents keeps them."""
         files = super()._read_files()
         if not isinstance(files, Mapping):
             return {}
-        seen = dict[str, Any]()
+        seen = dict[str, Mapping[str, object]]()
         for path, file in files.items():
             if self._is_seen(path) and _is_file(file):
                 seen[path] = _as_text(file)
@@ -783,7 +783,7 @@ class ThreadFiles(StateBackend):
             return False
         return validation.is_plain(path)
 
-    def _send_files_update(self, update: dict[str, Any]) -> None:
+    def _send_files_update(self, update: dict[str, object]) -> None:
         """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that
         grow too large.
         """
@@ -830,7 +830,7 @@ class ThreadFiles(StateBackend):
             new = plain(new_string)
             file = self._read_files().get(file_path)
             if file:
-                content = file_data_to_string(file)
+                content = file_data_to_string(cast("FileData", file))
                 old = spelled_as_in(content, old)
                 _check_replacement(file_path, content, old, new, replace_all=replace_all)
             return super().edit(file_path, old, new, replace_all)
@@ -856,14 +856,15 @@ def _is_file(file: object) -> bool:
     return True
 
 
-def _as_text(file: Any) -> Any:
+def _as_text(file: Mapping[str, object]) -> Mapping[str, object]:
     """A file of thread state with plain text; the same object if its text is plain, or it is none."""
     content = file["content"]
     if file.get("encoding", "utf-8") != "utf-8":
         return file
+    text = content
     if isinstance(content, list):
-        text: Any = [plain(line) for line in content]
-    else:
+        text = [plain(line) for line in content]
+    elif isinstance(content, str):
         text = plain(content)
     if text == content:
         return file

@@ -12,10 +12,15 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 from langchain.agents.middleware import ModelRetryMiddleware
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import (
+    AgentMiddleware,
+    AgentState,
+    ModelRequest,
+    ModelResponse,
+)
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_store
@@ -36,18 +41,22 @@ from lasting_memory.agent.sent_messages import (
     sent_messages,
     with_advice,
 )
-from lasting_memory.agent.tool_calls import allowed_tools, check_call
+from lasting_memory.agent.tool_calls import ToolResult, allowed_tools, check_call
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
+from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.vouching import noting_shown_messages
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Any], Awaitable[Any]]
+# What answers a request: a model, or the middleware around it.
+Handler = Callable[[ModelRequest[Context]], Awaitable[ModelResponse[object]]]
+# What executes a call of a tool.
+ToolHandler = Callable[[ToolCallRequest], Awaitable[ToolResult]]
 
 # Before the first retry; each further one waits twice as long.
 RETRY_DELAY_SECONDS = 1.0
@@ -59,7 +68,7 @@ class RunTooLongError(RuntimeError):
     """A run took longer than its limit."""
 
 
-class CalledByBounds(AgentMiddleware[Any, Any, Any]):
+class CalledByBounds(AgentMiddleware[AgentState[object], Context, object]):
     """A middleware whose `awrap_model_call` `Bounds` calls around its own.
 
     A middleware of its own would cost each call of the model half a millisecond. Where there are
@@ -68,8 +77,14 @@ class CalledByBounds(AgentMiddleware[Any, Any, Any]):
 
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
+    async def awrap_model_call(
+        self, request: ModelRequest[Context], handler: Handler
+    ) -> ModelResponse[object]:
+        """The answer to a request, as `handler` gives it. Subclasses do their own around it."""
+        return await handler(request)
 
-class Bounds(ModelRetryMiddleware):
+
+class Bounds(ModelRetryMiddleware[object, Context]):
     """Bounds around the calls of models and tools, innermost in every agent and subagent.
 
     - deepagents' own tools are shown with descriptions that are true here (`file_tools.py`).
@@ -125,15 +140,17 @@ class Bounds(ModelRetryMiddleware):
         self._first_call_at = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Handler
-    ) -> ModelResponse[Any]:
+        self, request: ModelRequest[Context], handler: Handler
+    ) -> ModelResponse[object]:
         """The answer to a request, through the middleware that is called by bounds."""
         call: Handler = partial(self._answer, handler)
         for part in reversed(self._around):
             call = partial(part.awrap_model_call, handler=call)
-        return cast("ModelResponse[Any]", await call(request))
+        return await call(request)
 
-    async def _answer(self, handler: Handler, request: ModelRequest[Any]) -> ModelResponse[Any]:
+    async def _answer(
+        self, handler: Handler, request: ModelRequest[Context]
+    ) -> ModelResponse[object]:
         """The answer to a request, with all bounds. Raises what the class says."""
         if not self._files_are_checked:
             checks.check_files(request.tools)
@@ -157,30 +174,31 @@ class Bounds(ModelRetryMiddleware):
             check_said(last)
         return response
 
-    def _request_to_send(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    def _request_to_send(self, request: ModelRequest[Context]) -> ModelRequest[Context]:
         """A request for whole answers, with the messages and the tools that its model is shown."""
         tools = allowed_tools(request.tools)
+        shown_tools = self._shown_tools.of(tools)
         return request.override(
             model=self._model_to_call(request.model),
             messages=self._messages_to_send(request),
-            tools=self._shown_tools.of(tools),
+            tools=shown_tools,
         )
 
-    def _messages_to_send(self, request: ModelRequest[Any]) -> list[AnyMessage]:
+    def _messages_to_send(self, request: ModelRequest[Context]) -> list[AnyMessage]:
         """The messages of a request that its model can read."""
         thread = request.state.get("messages") or []
         sent = sent_messages(request.messages, thread)
         return readable_messages(sent, type(request.model))
 
-    def _budget_answer(self, refusal: str) -> ModelResponse[Any]:
+    def _budget_answer(self, refusal: str) -> ModelResponse[object]:
         """The refusal of the budget as an answer. Raises `TokenBudgetError` in a consolidation."""
         if self._consolidating:
             raise TokenBudgetError(refusal)
         return ModelResponse([AIMessage(refusal)])
 
     async def _explain_refusals(
-        self, request: ModelRequest[Any], handler: Handler
-    ) -> ModelResponse[Any]:
+        self, request: ModelRequest[Context], handler: Handler
+    ) -> ModelResponse[object]:
         """The answer to a request. Raises `ProviderError` for what its provider refuses."""
         try:
             return await self._answer_without_refused_media(request, handler)
@@ -191,8 +209,8 @@ class Bounds(ModelRetryMiddleware):
             raise explained from error
 
     async def _answer_without_refused_media(
-        self, request: ModelRequest[Any], handler: Handler
-    ) -> ModelResponse[Any]:
+        self, request: ModelRequest[Context], handler: Handler
+    ) -> ModelResponse[object]:
         """The answer to a request, or to the same one without media that the provider refuses.
 
         In the second case a note to the person comes before the answer.
@@ -219,8 +237,8 @@ class Bounds(ModelRetryMiddleware):
         raise first_refusal
 
     async def _answer_with_advice(
-        self, request: ModelRequest[Any], handler: Handler
-    ) -> ModelResponse[Any]:
+        self, request: ModelRequest[Context], handler: Handler
+    ) -> ModelResponse[object]:
         """The answer to a request. After a tool call that cannot be used the model is told why.
 
         Then it answers once more. Raises `BadAnswerError` if it cannot be told what to do, or if
@@ -237,11 +255,11 @@ class Bounds(ModelRetryMiddleware):
         return await self._answer_with_retries(request_with_advice, handler)
 
     async def _answer_with_retries(
-        self, request: ModelRequest[Any], handler: Handler
-    ) -> ModelResponse[Any]:
+        self, request: ModelRequest[Context], handler: Handler
+    ) -> ModelResponse[object]:
         """The answer to a request. One that broke off is retried, as langchain's middleware does."""
 
-        async def call_and_count(attempt: ModelRequest[Any]) -> Any:
+        async def call_and_count(attempt: ModelRequest[Context]) -> ModelResponse[object]:
             try:
                 return await handler(attempt)
             except AnswerError as error:
@@ -249,9 +267,9 @@ class Bounds(ModelRetryMiddleware):
                 raise
 
         response = await super().awrap_model_call(request, call_and_count)
-        return cast("ModelResponse[Any]", response)
+        return cast("ModelResponse[object]", response)
 
-    async def _count_thrown_away(self, request: ModelRequest[Any], error: AnswerError) -> None:
+    async def _count_thrown_away(self, request: ModelRequest[Context], error: AnswerError) -> None:
         """Adds the tokens of an answer that cannot be used: its provider has counted them, too."""
         thrown_away = error.thrown_away
         is_limited = bool(self._deployment.settings.daily_tokens)
@@ -277,7 +295,7 @@ class Bounds(ModelRetryMiddleware):
         self._model_and_copy = (model, traced)
         return traced
 
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolResult:
         """The result of a tool's call, with notes on the file that it names.
 
         A call that must not be made is a result with an error, which the model sees.

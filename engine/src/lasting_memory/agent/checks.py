@@ -27,6 +27,7 @@ from langgraph.pregel import Pregel
 
 from lasting_memory.agent.backends import RouteFiles, build_permissions, interrupted_tools
 from lasting_memory.deployment import Deployment
+from lasting_memory.people.identity import Context
 from lasting_memory.settings import SettingsError
 
 Graph = Pregel[Any, Any, Any, Any]
@@ -48,7 +49,7 @@ _FILES_FIX = "build it with **file_system(d)"
 _NO_FILES = f"The agent's files are not those of the deployment's routes; {_FILES_FIX}."
 
 
-class GuardedState(AgentState[Any]):
+class GuardedState(AgentState[object]):
     """The state of a graph with policies: the mark by which it is known."""
 
     _policies_shown: NotRequired[
@@ -56,7 +57,7 @@ class GuardedState(AgentState[Any]):
     ]
 
 
-class LimitedState(AgentState[Any]):
+class LimitedState(AgentState[object]):
     """The state of a graph with limits: the mark by which it is known."""
 
     _limits_held: NotRequired[Annotated[bool, UntrackedValue(bool, guard=False), PrivateStateAttr]]
@@ -285,7 +286,9 @@ def _approved_tools(graph: Graph) -> set[str]:
     return names
 
 
-def _approving(graph: Graph) -> Iterator[HumanInTheLoopMiddleware[Any, Any, Any]]:
+def _approving(
+    graph: Graph,
+) -> Iterator[HumanInTheLoopMiddleware[AgentState[object], Context, object]]:
     """The middleware that has calls of tools wait for an approval."""
     for middleware in _hooks(graph):
         if isinstance(middleware, HumanInTheLoopMiddleware):

@@ -8,10 +8,10 @@ shows, and replaces, a file as it is. So a note beside its result names such lin
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from lasting_memory.agent.backends import RouteFiles, StoreOverride, build_backend
-from lasting_memory.agent.tool_calls import text_result
+from lasting_memory.agent.tool_calls import ToolResult, text_result
 from lasting_memory.agent.unconfirmed import note_of_unconfirmed
 from lasting_memory.deployment import Deployment
 
@@ -33,7 +33,7 @@ class FileNotes:
         self._routes = tuple(d.routes)
         self._backend = build_backend(d, drafts)
 
-    async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
+    async def added(self, name: str, args: Mapping[str, object], result: ToolResult) -> ToolResult:
         """The result of a tool's call, with a note on the file that the call named.
 
         The result as it is, if it is that of another tool or an error, the file has none of these

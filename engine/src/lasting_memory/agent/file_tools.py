@@ -13,12 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from lasting_memory.agent.tool_calls import Tool
 from lasting_memory.deployment import Deployment
 
 _DESCRIPTIONS = "file_tools.md"
@@ -70,14 +71,14 @@ class ShownTools:
         # By the tool's name: making a copy takes longer than a call of the store.
         self._copied = dict[str, _Copied]()
 
-    def of(self, tools: Sequence[Any]) -> list[Any]:
+    def of(self, tools: Sequence[Tool]) -> list[Tool | BaseTool]:
         """The tools of a request as its model is shown them.
 
         What is no `BaseTool`, such as a tool of the provider's own, stays as it is.
         """
         return [self._shown(tool) for tool in tools]
 
-    def _shown(self, tool: Any) -> Any:
+    def _shown(self, tool: Tool) -> Tool | BaseTool:
         """The copy of a tool that a model is shown. It is made anew if the tool has changed."""
         if not isinstance(tool, BaseTool):
             return tool
@@ -150,14 +151,16 @@ def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
 
 
 def _with_descriptions(
-    schema: Mapping[str, Any], descriptions: Mapping[str, str]
-) -> dict[str, Any]:
+    schema: Mapping[str, object], descriptions: Mapping[str, str]
+) -> dict[str, object]:
     """A JSON schema of arguments with these descriptions, which are given by argument.
 
     An argument that has none keeps its own.
     """
-    arguments = dict[str, Any]()
-    properties = schema.get("properties", {})
+    arguments = dict[str, object]()
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        properties = {}
     for name, argument in properties.items():
         arguments[name] = argument
         if name in descriptions:
@@ -165,7 +168,7 @@ def _with_descriptions(
     return {"title": "arguments", **schema, "properties": arguments}
 
 
-def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMessage:
+def with_known_arguments(message: BaseMessage, tools: Sequence[object]) -> BaseMessage:
     """A model's answer whose calls name a path as the tool does, whichever of two names it took.
 
     The message itself if no name is wrong. `tools` are those that the model was offered.
@@ -173,7 +176,7 @@ def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMess
     if not isinstance(message, AIMessage) or not message.tool_calls:
         return message
     names_by_tool = _argument_names(tools)
-    calls = list[Any]()
+    calls = list[ToolCall]()
     for call in message.tool_calls:
         names = names_by_tool.get(call["name"], set())
         arguments = _renamed(call["args"], names)
@@ -183,7 +186,7 @@ def with_known_arguments(message: BaseMessage, tools: Sequence[Any]) -> BaseMess
     return message.model_copy(update={"tool_calls": calls})
 
 
-def _argument_names(tools: Sequence[Any]) -> dict[str, set[str]]:
+def _argument_names(tools: Sequence[object]) -> dict[str, set[str]]:
     """The names of the arguments of tools, by the tools' names."""
     names_by_tool = dict[str, set[str]]()
     for tool in tools:
@@ -192,7 +195,7 @@ def _argument_names(tools: Sequence[Any]) -> dict[str, set[str]]:
     return names_by_tool
 
 
-def _renamed(arguments: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def _renamed(arguments: Mapping[str, object], names: set[str]) -> dict[str, object]:
     """The arguments of a call, each by the name that the tool has. `names` are the tool's."""
     renamed = dict(arguments)
     for name, other_name in _OTHER_NAMES.items():

@@ -9,7 +9,6 @@ file its form (`wording`). A fact is a line that says something to people; title
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lasting_memory.memory.facts import MARKER, Line, content_lines, without_comments
 from lasting_memory.memory.journal import lines_of
@@ -68,7 +67,7 @@ def _facts(content: str) -> list[Line]:
     return facts
 
 
-def _fields(content: str) -> dict[str, Any]:
+def _fields(content: str) -> dict[str, object]:
     """The fields of a JSON object that have a value; none of any other text."""
     try:
         parsed = json.loads(content)
@@ -76,7 +75,7 @@ def _fields(content: str) -> dict[str, Any]:
         return {}
     if not isinstance(parsed, dict):
         return {}
-    fields = dict[str, Any]()
+    fields = dict[str, object]()
     for name, value in parsed.items():
         if value is not None:
             fields[name] = value

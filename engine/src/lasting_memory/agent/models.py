@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TypedDict
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
@@ -17,9 +17,18 @@ from lasting_memory.settings import SettingsError
 _OFFLINE_MODEL = "lasting_memory.offline.model"
 _FIX = "use provider:model, e.g. anthropic:claude-sonnet-4-6, with the provider's key in .env."
 _REASON_CHARS = 200
-# What a provider's client is told. Google's tries six times, which takes more than a minute; that of
-# OpenAI asks another address than OpenAI's own for no tokens.
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+
+
+class _ClientOptions(TypedDict, total=False):
+    """What a provider's client is told beside the model's name."""
+
+    max_retries: int
+    stream_usage: bool
+
+
+# By provider. Google's client tries six times, which takes more than a minute; that of OpenAI asks
+# another address than OpenAI's own for no tokens.
+_OPTIONS: Mapping[str, _ClientOptions] = {
     "google_genai": {"max_retries": 2},
     "openai": {"stream_usage": True},
 }
@@ -42,7 +51,7 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
             return whole_answers(_offline_model(), d.limits)
         raise SettingsError(f"{variable} is empty; {_FIX}")
     provider, _, _ = name.partition(":")
-    options = _OPTIONS.get(provider, {})
+    options = _OPTIONS.get(provider, _ClientOptions())
     try:
         model = init_chat_model(name, **options)
         return whole_answers(model, d.limits)

@@ -8,7 +8,6 @@ which prompts show, names these files, so that the model finds them.
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 from unicodedata import normalize
 from urllib.parse import unquote
 
@@ -17,7 +16,7 @@ from deepagents.backends import CompositeBackend
 from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import shared_room
 from lasting_memory.agent.prompt import memory_files
-from lasting_memory.agent.tool_calls import text_result
+from lasting_memory.agent.tool_calls import ToolResult, text_result
 from lasting_memory.deployment import Deployment
 
 logger = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class OmissionNotes:
         self._deployment = d
         self._backend = build_backend(d) if d.has_memory else None
 
-    async def added(self, name: str, args: Mapping[str, Any], result: object) -> object:
+    async def added(self, name: str, args: Mapping[str, object], result: ToolResult) -> ToolResult:
         """The result of a tool's call, with a note if it wrote a file that prompts cut or leave out.
 
         The result as it is, if it is that of another tool or an error, or the file is no memory.

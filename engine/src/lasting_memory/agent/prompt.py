@@ -12,9 +12,9 @@ holds has passed (`memory/ends.py`). Starting files are those that a person gets
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import cast
 
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config
 from langgraph.runtime import get_runtime
@@ -37,7 +37,7 @@ from lasting_memory.memory.ends import Day
 from lasting_memory.memory.sources import signs_in
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
-from lasting_memory.people.identity import Actor
+from lasting_memory.people.identity import Actor, Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 
 _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
@@ -105,7 +105,7 @@ def memory_files(deployment: Deployment) -> list[str]:
     return [path for path in paths if path != PROFILE_PATH]
 
 
-class PromptBlocks(AgentMiddleware[Any, Any, Any]):
+class PromptBlocks(AgentMiddleware[GuardedState, Context, object]):
     """Appends policies and, where there is memory, memory to every system prompt.
 
     `files` are the paths under `/memories/` to show, in this order. `drafts` gives the store of a
@@ -144,8 +144,10 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         self._blocks = once_a_run(deployment, self._read)
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
-    ) -> Any:
+        self,
+        request: ModelRequest[Context],
+        handler: Callable[[ModelRequest[Context]], Awaitable[ModelResponse[object]]],
+    ) -> ModelResponse[object]:
         """The model's answer to a request with the blocks in its system prompt."""
         blocks = await self._blocks()
         system = request.system_message
@@ -379,19 +381,19 @@ def _without(message: SystemMessage | None, section: str) -> SystemMessage | Non
     """The system message without a section of its text; None if there is no message."""
     if message is None or not section:
         return message
-    blocks = list[Any]()
+    blocks = list[Mapping[str, object]]()
     for block in message.content_blocks:
         if block["type"] != "text":
             blocks.append(block)
             continue
         text = block["text"].replace(section, "")
         blocks.append({**block, "text": text})
-    return SystemMessage(content=blocks)
+    return _system_message(blocks)
 
 
 def _with_blocks(message: SystemMessage | None, blocks: Sequence[Block]) -> SystemMessage:
     """The system message with these blocks behind it."""
-    content = list[Any]()
+    content = list[Mapping[str, object]]()
     if message:
         content.extend(message.content_blocks)
     # The provider's caching middleware marks the end of the static prompt. A second mark at the end
@@ -402,8 +404,13 @@ def _with_blocks(message: SystemMessage | None, blocks: Sequence[Block]) -> Syst
     for block in blocks:
         content.append({"type": "text", "text": f"\n\n{block.text}"})
     if marker:
-        content[-1]["cache_control"] = marker
-    return SystemMessage(content=content)
+        content[-1] = {**content[-1], "cache_control": marker}
+    return _system_message(content)
+
+
+def _system_message(blocks: list[Mapping[str, object]]) -> SystemMessage:
+    """The system message of these blocks, which are dictionaries."""
+    return SystemMessage(content=cast("list[str | dict[str, object]]", blocks))
 
 
 def _are_of_a_turn(messages: Sequence[AnyMessage]) -> bool:

@@ -7,7 +7,6 @@ keeps them beside the content, too.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
@@ -70,7 +69,7 @@ def _is_of_another(message: AIMessage, reader: str) -> bool:
 
 def _without_own_blocks(message: AIMessage) -> AIMessage:
     """An answer of text and media alone, without its provider's own blocks."""
-    blocks = list[Any]()
+    blocks = list[object]()
     texts = list[str]()
     for block in message.content:
         words = words_of(block)
@@ -79,7 +78,7 @@ def _without_own_blocks(message: AIMessage) -> AIMessage:
             blocks.append({"type": "text", "text": words})
         elif isinstance(block, Mapping) and noun_of(block):
             blocks.append(block)
-    content: Any = blocks
+    content: object = blocks
     has_text_alone = len(texts) == len(blocks)
     if has_text_alone:
         content = "".join(texts)
@@ -90,7 +89,7 @@ def _without_own_blocks(message: AIMessage) -> AIMessage:
     return message.model_copy(update=changes)
 
 
-def _for_ollama(block: Any) -> Any:
+def _for_ollama(block: object) -> object:
     """A block as Ollama's client takes it: a picture with its bytes, and a text for all others."""
     if not isinstance(block, Mapping):
         return block

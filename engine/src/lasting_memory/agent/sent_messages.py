@@ -8,7 +8,6 @@ messages whose media are left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
@@ -30,7 +29,7 @@ _REFUSALS = {*range(400, 500)} - {401, 402, 408, 409, 425, 429}
 _NOTE = "The model's provider refused {}. It answers without that, now and later; you still see it in the conversation."
 
 
-def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[Any]) -> list[AnyMessage]:
+def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[object]) -> list[AnyMessage]:
     """These messages as a model gets them: without notes, cache marks and refused media.
 
     `thread` are all messages of the thread, whose notes say which media are left out.
@@ -154,7 +153,7 @@ def with_advice(messages: Sequence[AnyMessage], advice: str) -> list[AnyMessage]
         return []
     *earlier, last = messages
     text = f"\n\n[{advice}]"
-    content: Any = last.content
+    content = last.content
     if isinstance(content, str):
         content += text
     else:

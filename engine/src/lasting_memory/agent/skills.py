@@ -13,14 +13,23 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NotRequired, cast
 
-from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware, SkillToolResolver
+from deepagents.middleware.skills import (
+    SkillMetadata,
+    SkillsMiddleware,
+    SkillsStateUpdate,
+    SkillToolResolver,
+)
+from deepagents.middleware.skills import SkillsState as BuiltInState
 from langchain.agents.middleware.types import (
     AgentMiddleware,
     AgentState,
+    ExtendedModelResponse,
     ModelRequest,
+    ModelResponse,
     OmitFromOutput,
     PrivateStateAttr,
 )
+from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore, Item
 from langgraph.types import Command
@@ -34,11 +43,12 @@ from lasting_memory.agent.snapshot import Snapshot, run_snapshots
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import stored_files, validation
 from lasting_memory.people.caller import Caller
+from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.skill_file import MAX_FRONT_MATTER
 
 # Tools of skills: a list, or a function that finds them by name.
-SkillTools = Sequence[BaseTool | Callable[..., Any]] | SkillToolResolver
+SkillTools = Sequence[BaseTool | Callable[..., object]] | SkillToolResolver
 # A folder of skills, or the folder and what prompts call it.
 _Folder = str | tuple[str, str]
 
@@ -74,7 +84,7 @@ def _joined_names(before: object, after: object) -> list[str]:
     return [*_texts_in(before), *_texts_in(after)]
 
 
-class SkillsState(AgentState[Any]):
+class SkillsState(AgentState[object]):
     """What a thread keeps of skills.
 
     The skills themselves are read from the store, and no client can put one here. deepagents' own
@@ -87,6 +97,7 @@ class SkillsState(AgentState[Any]):
     _skill_tools_disclosed: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
 
 
+# Forks give it to agents and subagents whose context and answer are their own.
 class FreshSkills(SkillsMiddleware[Any, Any]):
     """deepagents' middleware, with its skills loaded once a run."""
 
@@ -128,13 +139,13 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         budget = self._deployment.limits.skills_block_bytes
         return Block("skills", text, budget, tuple(errors))
 
-    async def _read(self, store: BaseStore, caller: Caller) -> dict[str, Any]:
+    async def _read(self, store: BaseStore, caller: Caller) -> SkillsStateUpdate:
         """The skills of a run, as the state of deepagents' middleware."""
         snapshots = run_snapshots(self._deployment)
         snapshot = await snapshots.of_run(store, caller)
         return await self._skills_in(snapshot)
 
-    async def _skills_in(self, snapshot: Snapshot) -> dict[str, Any]:
+    async def _skills_in(self, snapshot: Snapshot) -> SkillsStateUpdate:
         """The skills of a person and an assistant, as the state of deepagents' middleware."""
         files = self._files_in(snapshot)
         room = self._deployment.limits.skills_block_bytes
@@ -154,8 +165,10 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return files
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
-    ) -> Any:
+        self,
+        request: ModelRequest[Context],
+        handler: Callable[[ModelRequest[Context]], Awaitable[ModelResponse[object]]],
+    ) -> ModelResponse[object] | ExtendedModelResponse[object]:
         """The model's answer to a request with the skills, and with the texts of pinned ones.
 
         Texts of skills that were pinned since the last call go into the thread, before the answer.
@@ -163,7 +176,8 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         # What a client sends as an overwrite does not pass the reducer.
         names = _texts_in(request.state.get("pinned_skills"))
         loaded = await self._loaded()
-        state: Any = {**request.state, **loaded, "pinned_skills": names}
+        # As deepagents' middleware has it, which reads the skills from it.
+        state = cast("BuiltInState", {**request.state, **loaded, "pinned_skills": names})
         request = request.override(state=state)
         update = await SkillsMiddleware.abefore_model(self, state, request.runtime)
         if update is None:
@@ -171,19 +185,27 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         texts = update.pop("messages", [])
         messages = [*request.messages, *texts]
         request = request.override(messages=messages)
-        answer: Any = await super().awrap_model_call(request, handler)
+        answer = await super().awrap_model_call(request, handler)
         return _with_pinned(answer, texts, update)
 
 
-def _with_pinned(answer: Any, texts: Sequence[Any], update: Mapping[str, Any]) -> Any:
+def _with_pinned(
+    answer: ModelResponse[object] | ExtendedModelResponse[object],
+    texts: Sequence[BaseMessage],
+    update: Mapping[str, object],
+) -> ExtendedModelResponse[object]:
     """A model's answer that puts the texts of pinned skills, and `update`, into the thread's state.
 
     They stand before the answer: a message between a tool's call and its result would be refused.
     """
+    if isinstance(answer, ModelResponse):
+        answer = ExtendedModelResponse(answer)
     result = [*texts, *answer.model_response.result]
     response = replace(answer.model_response, result=result)
-    whole_update = {**answer.command.update, **update}
-    command: Any = Command(update=whole_update)
+    own_update: Mapping[str, object] = {}
+    if answer.command is not None:
+        own_update = answer.command.update or {}
+    command: Command[str] = Command(update={**own_update, **update})
     return replace(answer, model_response=response, command=command)
 
 
@@ -224,9 +246,9 @@ def _front_matter_chars(text: str) -> int:
     return min(len(front_matter), MAX_FRONT_MATTER)
 
 
-def _safe(skill: Mapping[str, Any]) -> SkillMetadata:
+def _safe(skill: SkillMetadata) -> SkillMetadata:
     """A skill whose texts can neither close the block, nor open another, nor add a line."""
-    safe = dict[str, Any]()
+    safe = dict[str, object]()
     for field, value in skill.items():
         safe[field] = value
         if isinstance(value, str):

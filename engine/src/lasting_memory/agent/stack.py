@@ -33,6 +33,7 @@ from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.seeded import load_starting_memory
 
+# Of an agent with any state, context and answer: a fork's may have its own.
 Middleware = AgentMiddleware[Any, Any, Any]
 
 # deepagents replaces its own middleware by these names: another one would take policies, gates or
@@ -98,7 +99,10 @@ def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
     specs = list(own)
     names = {spec["name"] for spec in own}
     if GENERAL_PURPOSE_SUBAGENT["name"] not in names:
-        helper_middleware: list[Any] = [skills(d)]
+        helper_middleware = list[Middleware]()
+        skills_in_prompt = skills(d)
+        if skills_in_prompt is not None:
+            helper_middleware.append(skills_in_prompt)
         helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": helper_middleware}
         specs.insert(0, helper)
     return [_with_policies(d, spec) for spec in specs]

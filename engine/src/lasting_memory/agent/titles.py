@@ -5,7 +5,6 @@ thread, which also say which title was made.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.config import get_config
@@ -37,7 +36,7 @@ async def give_title(messages: Sequence[AnyMessage]) -> None:
     await set_title(thread_id, title)
 
 
-def _keeps_title(metadata: Mapping[str, Any], of_person: Sequence[HumanMessage]) -> bool:
+def _keeps_title(metadata: Mapping[str, object], of_person: Sequence[HumanMessage]) -> bool:
     """Whether a thread has a title that stays.
 
     One that was made does not stay if the person has edited their only message: then its first

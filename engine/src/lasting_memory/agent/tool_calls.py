@@ -1,13 +1,18 @@
 """Calls of tools: which are refused before they are made, and which have succeeded with a text."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 from langchain_core.messages import ToolMessage
+from langgraph.types import Command
 
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.memory.validation import RefusedWrite, check_text
 
+# A tool as an agent has it: a `BaseTool`, or one of the provider's own as JSON.
+Tool = TypeVar("Tool")
+# What a call of a tool gives: its message, or an update of the thread.
+ToolResult = ToolMessage | Command[str]
 # Tools that temporary conversations do not have.
 _MEMORY_TOOLS = {
     "append_memory",
@@ -27,11 +32,11 @@ MAX_COMMAS = 20
 _PATTERN_ARGUMENTS = {"glob": "pattern", "grep": "glob"}
 
 
-def allowed_tools(tools: Sequence[Any]) -> list[Any]:
+def allowed_tools(tools: Sequence[Tool]) -> list[Tool]:
     """The tools that this run may be offered: a temporary conversation has none of memory."""
     if not in_temporary_conversation():
         return list(tools)
-    allowed = list[Any]()
+    allowed = list[Tool]()
     for tool in tools:
         name = getattr(tool, "name", None)
         if name not in _MEMORY_TOOLS:
@@ -48,7 +53,7 @@ def text_result(result: object) -> ToolMessage | None:
     return result
 
 
-def check_call(name: str, args: Mapping[str, Any]) -> None:
+def check_call(name: str, args: Mapping[str, object]) -> None:
     """Raises `RefusedWrite` for a tool's call that must not be made."""
     check_text(args)
     if name in _MEMORY_TOOLS and in_temporary_conversation():

@@ -5,7 +5,7 @@ What a tool refuses it answers with an error, which the model reads and which sa
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 from deepagents.backends import CompositeBackend
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
@@ -212,7 +212,9 @@ def _parsed_profile(text: str, schema: type[BaseModel]) -> BaseModel:
 class _ProfileTool(StructuredTool):
     """`save_profile`. Small models often give the fields themselves, in place of one `profile`."""
 
-    def _parse_input(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> Any:
+    def _parse_input(
+        self, tool_input: str | dict[str, object], tool_call_id: str | None
+    ) -> str | dict[str, object]:
         """The arguments of a call, checked; fields without their `profile` get one around them."""
         are_fields = isinstance(tool_input, dict) and "profile" not in tool_input
         if tool_input and are_fields:

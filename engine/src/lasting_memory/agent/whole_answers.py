@@ -13,11 +13,11 @@ A wrapped model is a copy, in which functions of this module stand in place of t
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from traceback import walk_tb
-from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import agenerate_from_stream
 from langchain_core.messages import BaseMessage
@@ -90,8 +90,8 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
     async def astream(
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: Any = None,
-        **kwargs: Any,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: object,
     ) -> AsyncIterator[ChatGenerationChunk]:
         """The chunks of an answer. Raises `AnswerError` as soon as it is no whole one."""
         answer = Answer(endings)
@@ -111,8 +111,8 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
     async def agenerate(
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: Any = None,
-        **kwargs: Any,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: object,
     ) -> ChatResult:
         """The answer as a whole, made of its chunks."""
         result = await agenerate_from_stream(astream(messages, stop, run_manager, **kwargs))
@@ -132,8 +132,8 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
     async def agenerate(
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: Any = None,
-        **kwargs: Any,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: object,
     ) -> ChatResult:
         """The answer as the model gives it. Raises `AnswerError` if it is no whole one."""
         try:
@@ -160,7 +160,9 @@ def _keep_refusals(copy: BaseChatModel) -> None:
     if convert is None:
         return
 
-    def converted(chunk: dict[str, Any], *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
+    def converted(
+        chunk: Mapping[str, object], *args: object, **kwargs: object
+    ) -> ChatGenerationChunk | None:
         """The chunk as the integration converts it, with the refusal that it has."""
         generation: ChatGenerationChunk | None = convert(chunk, *args, **kwargs)
         refusal = _refusal_in(chunk)
@@ -171,11 +173,12 @@ def _keep_refusals(copy: BaseChatModel) -> None:
     vars(copy).update(_convert_chunk_to_generation_chunk=converted)
 
 
-def _refusal_in(chunk: dict[str, Any]) -> str:
+def _refusal_in(chunk: Mapping[str, object]) -> str:
     """The piece of a refusal in a chunk of Chat Completions; "" if there is none."""
-    choices = chunk.get("choices") or [{}]
-    delta = choices[0].get("delta") or {}
-    return delta.get("refusal") or ""
+    match chunk:
+        case {"choices": [{"delta": {"refusal": str(refusal)}}, *_]}:
+            return refusal
+    return ""
 
 
 async def _next_chunk(

@@ -6,9 +6,8 @@ by its name. A remembered line is a line of memory as the prompt shows it.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from itertools import islice
-from typing import Any
 
 from langchain_core.messages import ToolCall
 
@@ -138,7 +137,7 @@ class Turn:
                 lines.append(line)
         return lines
 
-    def report(self, call: Mapping[str, Any], result: str) -> str:
+    def report(self, call: ToolCall, result: str) -> str:
         """The reply to the result of a tool call.
 
         It says that something was written only if it was.

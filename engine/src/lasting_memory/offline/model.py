@@ -6,11 +6,11 @@ results of the tools that these called. An act is what a sentence of the questio
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
 
 from lasting_memory.attachments import has_attachments, own_content
 from lasting_memory.offline.consolidating import consolidate
@@ -27,15 +27,22 @@ class OfflineModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "offline"
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+    def bind_tools(
+        self, tools: Sequence[object], **kwargs: object
+    ) -> Runnable[LanguageModelInput, AIMessage]:
         names = list[str]()
         for tool in tools:
             if hasattr(tool, "name"):
                 names.append(tool.name)
         return self.bind(tools=names)
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        tools = kwargs.get("tools", [])
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        *args: object,
+        tools: Collection[str] = (),
+        **kwargs: object,
+    ) -> ChatResult:
         message = answer(messages, tools)
         generation = ChatGeneration(message=message)
         return ChatResult(generations=[generation])
@@ -49,7 +56,7 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     if "search_recent_conversations" in tools:
         texts = list(results.values())
         return consolidate(prompt, texts)
-    question: dict[str, Any] | None = None
+    question: dict[str, object] | None = None
     text = ""
     if place < len(messages):
         question = messages[place].model_dump()
@@ -110,7 +117,7 @@ def _results(messages: Sequence[BaseMessage]) -> dict[str, str]:
     return results
 
 
-def _acts(prompt: str, question: Mapping[str, Any] | None, text: str) -> list[Act]:
+def _acts(prompt: str, question: Mapping[str, object] | None, text: str) -> list[Act]:
     """What a person's message asks for, in order. `text` is what they wrote in it.
 
     `question` is the message as a mapping; None where there is nothing to answer.

@@ -6,7 +6,7 @@ of "too_long" and "not_understood". The lead of a sentence is a beginning such a
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import yaml
 
@@ -26,6 +26,18 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\b\d\.)\s+")
 _PatternsByKind = dict[str, list[re.Pattern[str]]]
 
 
+class _Phrases(TypedDict):
+    """What `phrases.yaml` has. It says there what each part is for."""
+
+    lead: str
+    german: str
+    stop: str
+    framing: list[str]
+    slots: dict[str, str]
+    hear: dict[str, list[str]]
+    answers: dict[str, dict[str, str]]
+
+
 class Act(NamedTuple):
     """What a sentence asks for, such as "remember", and what it is about."""
 
@@ -39,9 +51,7 @@ def _with_apostrophes(pattern: str) -> re.Pattern[str]:
     return re.compile(either, re.IGNORECASE)
 
 
-_PHRASES: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("phrases.yaml").read_text("utf-8")
-)
+_PHRASES: _Phrases = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text("utf-8"))
 _LEAD = re.compile(_PHRASES["lead"], re.IGNORECASE)
 _GERMAN = re.compile(_PHRASES["german"], re.IGNORECASE)
 _STOP_WORDS = frozenset(_PHRASES["stop"].split())

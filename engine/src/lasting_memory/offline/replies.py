@@ -1,13 +1,12 @@
 """The offline model's messages: texts and calls of tools."""
 
 from collections.abc import Iterable
-from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, ToolCall
 
 
-def tool_call(tool: str, **args: Any) -> ToolCall:
+def tool_call(tool: str, **args: object) -> ToolCall:
     """A call of the tool of this name with these arguments, with an id of its own."""
     call_id = f"offline-{uuid4()}"
     return ToolCall(name=tool, args=args, id=call_id, type="tool_call")
