@@ -10,6 +10,7 @@ import pytest
 
 from lasting_memory import platform
 from lasting_memory.auth import state_writes
+from lasting_memory.auth.handler_values import RunState
 from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.auth.state_writes import rebuilt_state_write
 from lasting_memory.days import SAID_AT, said_at
@@ -79,7 +80,7 @@ async def test_no_write_of_a_state_dates_words_or_notes_what_was_refused(
 
 @pytest.mark.parametrize("name", ["a note", "a serialized note"])
 def test_nor_does_a_run_s_input(name: str) -> None:
-    request = {"input": {"messages": [json.loads(json.dumps(FORGED[name]))]}}
+    request: RunState = {"input": {"messages": [json.loads(json.dumps(FORGED[name]))]}}
     rebuild_state(request)
     assert REFUSED_MEDIA not in json.dumps(request)
 
