@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lasting_memory.auth.handler_values import RunState
 from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.testing.people import Person
 from tests.auth.test_messages import PICTURE, human
@@ -63,7 +64,7 @@ MARKED: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("door", ["input", "update", "pairs"])
 def test_no_mark_of_a_client_reaches_a_run(where: str, door: str) -> None:
     message, content = json.loads(json.dumps(MARKED[where]))
-    request: Body = {"input": {"messages": [message]}}
+    request: RunState = {"input": {"messages": [message]}}
     if door != "input":
         update: Any = {"messages": [message]} if door == "update" else [["messages", [message]]]
         request = {"input": None, "command": {"update": update}}
@@ -74,7 +75,7 @@ def test_no_mark_of_a_client_reaches_a_run(where: str, door: str) -> None:
 
 def test_arguments_of_a_tool_call_are_no_cache_marks() -> None:
     call = {"type": "tool_use", "id": "1", "name": "write", "input": {**MARK}}
-    request = {"input": {"messages": [{"role": "assistant", "content": [call]}]}}
+    request: Any = {"input": {"messages": [{"role": "assistant", "content": [call]}]}}
     rebuild_state(request)
     assert request["input"]["messages"][0]["content"] == [call]
 

@@ -17,6 +17,7 @@ from langgraph_api import validation  # type: ignore[import-untyped]
 from langgraph_sdk import Auth
 
 from lasting_memory.auth import run_requests
+from lasting_memory.auth.handler_values import RunRequest
 from lasting_memory.auth.handlers import _Handlers
 from lasting_memory.auth.request_fields import MAX_METADATA_CHARS, MAX_METADATA_KEYS
 from lasting_memory.auth.run_requests import MAX_RECURSION_LIMIT
@@ -56,7 +57,7 @@ OPERATORS_CONFIGURABLE = CONFIGURABLE | {
 }
 
 
-def request(**given: Any) -> dict[str, Any]:
+def request(**given: Any) -> Any:
     """What `threads.create_run` is given for a run's fields."""
     metadata, after_seconds = given.pop("metadata", {}), given.pop("after_seconds", 0)
     kwargs = {**copy.deepcopy(KWARGS), **copy.deepcopy(given)}
@@ -64,14 +65,14 @@ def request(**given: Any) -> dict[str, Any]:
     return {"kwargs": kwargs, "metadata": copy.deepcopy(metadata), "after_seconds": after_seconds}
 
 
-def with_context(context: dict[str, Any]) -> dict[str, Any]:
+def with_context(context: dict[str, Any]) -> Any:
     """The same for a run with a context: the platform copies it into `configurable`."""
     return request(
         context=context, config={"configurable": {**context, "__context_provided__": True}}
     )
 
 
-def refusal(value: dict[str, Any], *, operator: bool) -> tuple[int, str]:
+def refusal(value: RunRequest, *, operator: bool) -> tuple[int, str]:
     with pytest.raises(HTTPException) as refused:
         run_requests.rebuild_run(value, operator=operator)
     return refused.value.status_code, str(refused.value.detail)

@@ -4,12 +4,15 @@ server, and what is left of it.
 
 import base64
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langgraph_sdk import Auth
 
 from lasting_memory.attachments import MAX_PICTURE_BYTES, MAX_PICTURES, own_content
+from lasting_memory.auth import thread_messages
+from lasting_memory.auth.handler_values import RunState
 from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.consolidation.batch import Due
 from lasting_memory.days import SAID_AT
@@ -86,10 +89,11 @@ REFUSED: dict[str, Body] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_media_of_other_kinds_and_by_address_are_refused(what: str) -> None:
-    for request in (
+    requests: list[RunState] = [
         {"input": {"messages": [REFUSED[what]]}},
         {"command": {"update": {"messages": [REFUSED[what]]}}},
-    ):
+    ]
+    for request in requests:
         with pytest.raises(Auth.exceptions.HTTPException) as refused:
             rebuild_state(request)
         assert refused.value.status_code == 422
@@ -236,6 +240,24 @@ async def test_messages_before_the_last_cannot_be_taken_out_of_a_conversation(
     ).status_code == 409
     await ada.client.runs.cancel(thread, run["run_id"])
     assert ids((await ada.made("GET", f"/threads/{thread}"))["values"]) == ids(values)
+
+
+@pytest.mark.parametrize("values", [None, {}, {"messages": "odd"}, {"messages": ["odd", None]}])
+async def test_in_a_thread_in_which_nothing_was_said_there_is_no_last_message(
+    monkeypatch: pytest.MonkeyPatch, values: Any
+) -> None:
+    """A new thread has no values at all, and what a fork's graph keeps there may be no messages."""
+
+    async def get(_thread_id: str) -> Any:
+        return {"values": values, "status": "idle"}
+
+    client = SimpleNamespace(threads=SimpleNamespace(get=get))
+    monkeypatch.setattr(thread_messages, "get_client", lambda: client)
+    thread: Any = {"thread_id": str(uuid.uuid4()), "metadata": {}}
+    sent = replacing(["a"], human({"type": "text", "text": "again"}))["input"]
+    with pytest.raises(Auth.exceptions.HTTPException, match="last message") as refused:
+        await thread_messages.check_messages(thread, {"input": sent, "config": {}})
+    assert refused.value.status_code == 422
 
 
 @pytest.mark.server

@@ -7,6 +7,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import platform
+from lasting_memory.auth.handler_values import StoreRequest
 from lasting_memory.auth.store_access import check_store_access
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people.caller import Caller
@@ -28,9 +29,13 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
     user: Any = SignedIn(identity="ada", org_id="acme", permissions=[WRITE_POLICIES])
     caller = Caller.of_request(user, Context(), deployed().settings)
 
-    async def put_policy(content: str) -> dict[str, Any]:
+    async def put_policy(content: str) -> StoreRequest:
         policy = {"content": content, "encoding": "utf-8"}
-        item = {"namespace": ("policies", "acme"), "key": "/rules.md", "value": policy}
+        item: StoreRequest = {
+            "namespace": ("policies", "acme"),
+            "key": "/rules.md",
+            "value": policy,
+        }
         ctx: Any = SimpleNamespace(action="put", user=user)
         await check_store_access(deployed(), ctx, item, caller)
         return item

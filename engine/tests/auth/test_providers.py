@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from langgraph_sdk import Auth
 
-from lasting_memory.auth.tokens import Tokens
+from lasting_memory.auth.tokens import Tokens, TokenUser
 from lasting_memory.settings import Settings, load_settings
 from tests.auth.test_tokens import KeyServer
 
@@ -357,7 +357,7 @@ def served(key: Any, algorithm: str, keys: KeyServer) -> dict[str, str]:
 
 async def user_of(
     claims: dict[str, Any], key: Any, algorithm: str, settings: Settings
-) -> dict[str, Any]:
+) -> TokenUser:
     """Who somebody with these claims is."""
     now = int(time.time())
     payload = {

@@ -10,6 +10,7 @@ import pytest
 
 from lasting_memory import platform
 from lasting_memory.auth import state_writes
+from lasting_memory.auth.handler_values import RunState
 from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.auth.state_writes import rebuilt_state_write
 from lasting_memory.days import SAID_AT, said_at
@@ -79,7 +80,7 @@ async def test_a_client_s_state_write_sets_no_times_and_no_refused_media(
 
 @pytest.mark.parametrize("name", ["a note", "a serialized note"])
 def test_a_run_s_input_sets_no_refused_media(name: str) -> None:
-    request = {"input": {"messages": [json.loads(json.dumps(FORGED[name]))]}}
+    request: RunState = {"input": {"messages": [json.loads(json.dumps(FORGED[name]))]}}
     rebuild_state(request)
     assert REFUSED_MEDIA not in json.dumps(request)
 

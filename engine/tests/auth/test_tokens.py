@@ -141,7 +141,7 @@ def hand_made(header: dict[str, Any], signature: bytes = b"", **changes: Any) ->
     return b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts).decode()
 
 
-async def signed_in(token: str, settings: Settings = JWT) -> dict[str, Any]:
+async def signed_in(token: str, settings: Settings = JWT) -> tokens.TokenUser:
     return await tokens.Tokens(settings).user(f"Bearer {token}")
 
 

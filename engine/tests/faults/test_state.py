@@ -21,6 +21,7 @@ from langgraph.types import Command
 from langgraph_sdk import Auth
 
 from lasting_memory import Context, build_consolidation_agent
+from lasting_memory.auth.handler_values import RunState
 from lasting_memory.auth.state_input import check_state_write, rebuild_state
 from lasting_memory.offline.model import OfflineModel
 from lasting_memory.testing.contract import Scripted
@@ -133,7 +134,7 @@ def built(name: str) -> tuple[Any, Scripted]:
     return BUILDERS[name](deployed(), model), model
 
 
-def taken(request: dict[str, Any]) -> bool:
+def taken(request: RunState) -> bool:
     """Whether the rule takes it. Otherwise it is refused with 422, in one line."""
     try:
         rebuild_state(request)
@@ -145,7 +146,7 @@ def taken(request: dict[str, Any]) -> bool:
     return True
 
 
-async def run(name: str, request: dict[str, Any]) -> None:
+async def run(name: str, request: RunState) -> None:
     """A run with this request and one after it, on a thread that has a conversation."""
     shared, model = built(name)
     graph = shared.copy()
@@ -164,7 +165,8 @@ async def run(name: str, request: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize("state", ODD, ids=lambda state: json.dumps(state)[:60])
 async def test_odd_state_is_refused_or_fails_no_run(name: str, state: dict[str, Any]) -> None:
-    for request in ({"input": state}, {"command": {"update": state}}):
+    requests: list[RunState] = [{"input": state}, {"command": {"update": state}}]
+    for request in requests:
         given_state = copy.deepcopy(request)
         if taken(given_state):
             await run(name, given_state)
@@ -177,7 +179,7 @@ async def test_odd_state_is_refused_or_fails_no_run(name: str, state: dict[str, 
     name=st.sampled_from(sorted(BUILDERS)),
 )
 def test_a_run_goes_well_with_any_state_that_is_taken(state: Any, name: str) -> None:
-    request = {"input": state}
+    request: RunState = {"input": state}
     if state is not None and taken(request):
         asyncio.run(run(name, request))
 
@@ -187,11 +189,12 @@ def test_a_message_that_would_break_its_conversation_is_refused_with_its_number(
     message: Any,
 ) -> None:
     messages = [HELLO, message]
-    for request in (
+    requests: list[RunState] = [
         {"input": {"messages": messages}},
         {"command": {"update": {"messages": messages}}},
         {"command": {"update": [["messages", messages]]}},
-    ):
+    ]
+    for request in requests:
         with pytest.raises(Auth.exceptions.HTTPException, match="number 1") as refused:
             rebuild_state(request)
         assert refused.value.status_code == 422
@@ -218,7 +221,7 @@ async def test_messages_with_other_blocks_pass() -> None:
 async def test_the_offline_model_says_of_no_message_that_there_is_none(
     state: dict[str, Any],
 ) -> None:
-    request: dict[str, Any] = {"input": state}
+    request: Any = {"input": state}
     assert taken(request)
     graph = build_agent(deployed(), OfflineModel())
     graph.store, graph.checkpointer = InMemoryStore(), InMemorySaver()
@@ -255,10 +258,11 @@ def test_state_that_a_client_may_send_comes_through() -> None:
     files = {"/a.md": {"content": "a", "encoding": "utf-8"}, "/b.md": None}
     answer = {"type": "ai", "content": [{"type": "text", "text": "z"}]}
     sent = {"messages": [HELLO, ["human", "x"], "y", answer], "files": files}
-    for request in (
+    requests: list[RunState] = [
         {"input": {**sent, "own": None}},
         {"command": {"update": [["messages", sent["messages"]], ["own", 7]]}},
-    ):
+    ]
+    for request in requests:
         before = copy.deepcopy(request)
         assert taken(request)
         assert request == before

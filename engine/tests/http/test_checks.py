@@ -25,6 +25,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.agent.backends import starting_files
+from lasting_memory.auth.handler_values import StoreRequest
 from lasting_memory.auth.handlers import _Handlers
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Change, Check, Deployment, Limits, Profile
@@ -169,9 +170,11 @@ async def test_a_check_judges_what_a_person_makes_of_a_policy(
     author = SignedIn(identity="alice", org_id="acme", permissions=[WRITE_POLICIES])
 
     async def asks(action: str, content: str | None) -> None:
-        value = {} if content is None else {"value": {"content": content}}
+        value: StoreRequest = {"namespace": policies, "key": "/rule.md"}
+        if content is not None:
+            value["value"] = {"content": content}
         context: Any = SimpleNamespace(user=author, action=action)
-        await handlers.use_store(context, {"namespace": policies, "key": "/rule.md", **value})
+        await handlers.use_store(context, value)
 
     await asks("put", "Be kind. Be brief.")
     for action, content in (("put", "Be."), ("delete", None)):

@@ -105,13 +105,11 @@ def test_a_turn_without_a_time_after_one_with_is_not_of_its_day() -> None:
     ],
 )
 def test_a_message_of_an_update_is_stamped_too(update: Any) -> None:
-    kwargs: dict[str, Any] = {"command": {"update": update}}
+    kwargs: Any = {"command": {"update": update}}
     stamp_messages(kwargs)
     assert "1999" not in str(kwargs)
     assert SAID_AT in str(kwargs)
-    mixed: dict[str, Any] = {
-        "input": {"messages": [{"role": "user", "type": "remove", "content": "x"}]}
-    }
+    mixed: Any = {"input": {"messages": [{"role": "user", "type": "remove", "content": "x"}]}}
     stamp_messages(mixed)
     assert SAID_AT in str(mixed)
 
@@ -229,7 +227,7 @@ MESSAGES: dict[str, Any] = {
 def test_each_message_is_stamped_at_the_door_and_a_client_s_stamp_counts_nothing(
     given: Any,
 ) -> None:
-    kwargs: dict[str, Any] = {"input": {"messages": given}}
+    kwargs: Any = {"input": {"messages": given}}
     before = datetime.now(UTC) - timedelta(seconds=1)
     rebuild_state(kwargs)
     stamp_messages(kwargs)
@@ -243,7 +241,7 @@ def test_each_message_is_stamped_at_the_door_and_a_client_s_stamp_counts_nothing
 
 
 def test_a_removal_of_a_message_is_not_stamped() -> None:
-    kwargs: dict[str, Any] = {"input": {"messages": [{"type": "remove", "id": "a", "content": ""}]}}
+    kwargs: Any = {"input": {"messages": [{"type": "remove", "id": "a", "content": ""}]}}
     stamp_messages(kwargs)
     assert kwargs["input"]["messages"] == [{"type": "remove", "id": "a", "content": ""}]
 

@@ -441,7 +441,7 @@ def test_a_person_vouches_word_after_word_beside_an_unreadable_message(shown: Ba
 
 def test_a_message_marked_as_an_operator_s_is_not_the_person_s_word() -> None:
     said: list[Any] = ["I like leek", ("user", "I like dill"), {"role": "user", "content": "I ski"}]
-    kwargs: dict[str, Any] = {"input": {"messages": said}, "command": None}
+    kwargs: Any = {"input": {"messages": said}, "command": None}
     state_input.stamp_messages(kwargs)
     assert ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence().own_messages
     state_input.mark_spoken_for(kwargs)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 from uuid import uuid4
 
 from langgraph_sdk.errors import NotFoundError
@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import platform
 from lasting_memory.agent.budget import budget_refusal
 from lasting_memory.auth.current_request import current_request
+from lasting_memory.auth.handler_values import RunRequest
 from lasting_memory.auth.share import RETRY_AFTER, RUN_IN_REQUESTS, AdmittedRun, Share, share_of
 from lasting_memory.conversations.marks import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment
@@ -24,7 +25,7 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH
 _BUSY_COUNTED = 100
 
 
-async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment) -> None:
+async def check_run(person: Actor, value: RunRequest, deployment: Deployment) -> None:
     """Return when a person's run may be created.
 
     From then on the run counts: until its request is answered as admitted, then as the platform

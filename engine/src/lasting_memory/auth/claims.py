@@ -7,7 +7,7 @@ periods of their own (`https://example.com/org`), or within objects (`o.id`, `ap
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeGuard
 
 from lasting_memory.people.identity import MAX_IDENTITY_BYTES, IdentityError, label
 
@@ -19,7 +19,7 @@ class UnreadableClaimError(ValueError):
     """
 
 
-def claim_at(claims: Mapping[str, Any], path: str) -> Any:
+def claim_at(claims: Mapping[str, object], path: str) -> object:
     """The value of a claim; None where it is not there. A null counts as not there.
 
     A period separates levels, and may be a part of a name: at each level the longest name that is
@@ -53,7 +53,7 @@ def claim_at(claims: Mapping[str, Any], path: str) -> Any:
     return None
 
 
-def name_at(claims: Mapping[str, Any], path: str) -> str | None:
+def name_at(claims: Mapping[str, object], path: str) -> str | None:
     """The name that a claim holds, such as an organization's; None where the claim is not there.
 
     A list with one text counts as that text, and an object with one name as that name if an object
@@ -70,10 +70,10 @@ def name_at(claims: Mapping[str, Any], path: str) -> str | None:
         raise UnreadableClaimError(
             f"{path!r} is {shape_of(value)}; use {_A_TEXT}, or a list or an object with one"
         )
-    return str(name)
+    return name
 
 
-def identity_at(claims: Mapping[str, Any], path: str) -> str | None:
+def identity_at(claims: Mapping[str, object], path: str) -> str | None:
     """The identity that a claim holds; None where the claim is not there.
 
     An integer counts as its decimal text, and a list with one value as that value. Raises
@@ -87,10 +87,10 @@ def identity_at(claims: Mapping[str, Any], path: str) -> str | None:
         identity = str(identity)
     if not _can_be_name(identity):
         raise UnreadableClaimError(f"{path!r} is {shape_of(value)}; use {_A_TEXT}, or an integer")
-    return str(identity)
+    return identity
 
 
-def texts_at(claims: Mapping[str, Any], path: str) -> list[str]:
+def texts_at(claims: Mapping[str, object], path: str) -> list[str]:
     """The printable texts of a claim: of a list, or of OAuth's `scope`, one string with spaces.
     None where it is not there.
 
@@ -127,21 +127,21 @@ _A_TEXT = f"a text of 1 to {MAX_IDENTITY_BYTES} bytes of UTF-8 without NUL"
 _LAST_NAME = re.compile(r"[^./:]*$")
 
 
-def _only_item(value: Any) -> Any:
+def _only_item(value: object) -> object:
     """The value of a list that has just one; anything else as it is."""
     if not isinstance(value, list) or len(value) != 1:
         return value
     return value[0]
 
 
-def _is_named_objects(value: Any) -> bool:
+def _is_named_objects(value: object) -> TypeGuard[Mapping[str, object]]:
     """Whether this is an object whose values are all objects: its names are the names of something."""
     if not isinstance(value, Mapping):
         return False
     return all(isinstance(item, Mapping) for item in value.values())
 
 
-def _can_be_name(value: Any) -> bool:
+def _can_be_name(value: object) -> TypeGuard[str]:
     """Whether a store can hold this as a part of a namespace."""
     if not isinstance(value, str):
         return False

@@ -4,7 +4,6 @@ A begun call is a tool call that an operator approved and that a run began to ma
 """
 
 from collections.abc import Mapping, MutableMapping
-from typing import Any
 
 from langgraph_sdk import Auth
 from langgraph_sdk.schema import Thread
@@ -12,6 +11,7 @@ from langgraph_sdk.schema import Thread
 from lasting_memory import checkpoints, platform
 from lasting_memory.auth import interrupt_answers, interrupts
 from lasting_memory.auth.approvals import Approvals
+from lasting_memory.auth.handler_values import RunKwargs, checkpoint_of, configurable_of
 
 HTTPException = Auth.exceptions.HTTPException
 
@@ -26,7 +26,7 @@ _REPEATED = (
 async def check_continuation(
     approvals: Approvals,
     thread: Thread | None,
-    kwargs: MutableMapping[str, Any],
+    kwargs: RunKwargs,
     *,
     resumes: bool,
 ) -> None:
@@ -42,9 +42,7 @@ async def check_continuation(
         await _check_repeated(approvals, thread, kwargs)
 
 
-async def _check_answers(
-    approvals: Approvals, thread: Thread | None, kwargs: MutableMapping[str, Any]
-) -> None:
+async def _check_answers(approvals: Approvals, thread: Thread | None, kwargs: RunKwargs) -> None:
     """Rebuild a person's answers to what waits in their thread: each by the id of its interrupt.
 
     The run takes these ids or fails. Whatever happens meanwhile, it answers what was looked at
@@ -55,34 +53,35 @@ async def _check_answers(
         raise HTTPException(
             404, "There is no such thread of yours in which something waits for an answer."
         )
-    configurable = kwargs["config"].setdefault("configurable", {})
+    configurable = configurable_of(kwargs["config"])
     checkpoint_id, waiting = await interrupts.pending(str(thread["thread_id"]))
-    is_latest = configurable.get("checkpoint_id") in (None, checkpoint_id)
+    is_latest = checkpoint_of(configurable) in (None, checkpoint_id)
     if not is_latest or configurable.get("checkpoint_ns"):
         raise HTTPException(
             409,
             "The thread has gone on since this checkpoint; answer what waits in its latest state.",
         )
     _drop_checkpoint(configurable)
-    resume = kwargs["command"]["resume"]
-    kwargs["command"]["resume"] = await platform.in_thread(
-        interrupt_answers.checked_answers, resume, waiting
+    command = kwargs.get("command") or {}  # which has answers, so it is not empty
+    command["resume"] = await platform.in_thread(
+        interrupt_answers.checked_answers, command["resume"], waiting
     )
     configurable[interrupts.STRICT_RESUME] = True
 
 
-async def _check_repeated(approvals: Approvals, thread: Thread, kwargs: Mapping[str, Any]) -> None:
+async def _check_repeated(approvals: Approvals, thread: Thread, kwargs: RunKwargs) -> None:
     """Raise `HTTPException` 403 if a person's run would make a call that was approved and begun.
 
     The call may be done already. It is at an earlier checkpoint, or at the latest of a run that was
     stopped, or that was copied meanwhile.
     """
-    configurable = kwargs["config"].setdefault("configurable", {})
-    is_in_subagent = any(configurable.get("checkpoint_map") or {})
+    configurable = configurable_of(kwargs["config"])
+    checkpoint_map = configurable.get("checkpoint_map")
+    is_in_subagent = isinstance(checkpoint_map, Mapping) and any(checkpoint_map)
     if configurable.get("checkpoint_ns") or is_in_subagent:
         raise HTTPException(403, _REPEATED)
     calls, is_latest = await checkpoints.calls_to_make(
-        str(thread["thread_id"]), configurable.get("checkpoint_id")
+        str(thread["thread_id"]), checkpoint_of(configurable)
     )
     if approvals.concern(calls):
         raise HTTPException(403, _REPEATED)
@@ -90,7 +89,7 @@ async def _check_repeated(approvals: Approvals, thread: Thread, kwargs: Mapping[
         _drop_checkpoint(configurable)
 
 
-def _drop_checkpoint(configurable: MutableMapping[str, Any]) -> None:
+def _drop_checkpoint(configurable: MutableMapping[str, object]) -> None:
     """Take the name of the latest checkpoint out of a run's config: it goes on there anyway."""
     for name in _CHECKPOINT:
         configurable.pop(name, None)

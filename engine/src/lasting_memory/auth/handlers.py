@@ -11,11 +11,11 @@ a filter: the metadata that a thread must have for the caller to see it. An oper
 everything, and act for a person; an owner is the person whose thread or run it is.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from langgraph_sdk import Auth
+from langgraph_sdk.auth.types import HandlerResult, ThreadsCreate, ThreadsUpdate
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
@@ -25,13 +25,21 @@ from lasting_memory.auth.approvals import Approvals
 from lasting_memory.auth.continuation import check_continuation
 from lasting_memory.auth.current_request import current_request
 from lasting_memory.auth.deletion import end_run, end_threads
+from lasting_memory.auth.handler_values import (
+    CronChange,
+    RunRequest,
+    StoreRequest,
+    ThreadDeletion,
+    configurable_of,
+    named_person,
+)
 from lasting_memory.auth.operator_runs import OperatorRuns
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT
 from lasting_memory.auth.share import THREAD_IN_REQUESTS, share_of
 from lasting_memory.auth.store_access import check_store_access
 from lasting_memory.auth.temporary_threads import TemporaryThreads
 from lasting_memory.auth.thread_messages import check_messages
-from lasting_memory.auth.tokens import Tokens
+from lasting_memory.auth.tokens import Tokens, TokenUser
 from lasting_memory.conversations.marks import (
     HELD_WHILE_PAUSED,
     TEMPORARY,
@@ -54,7 +62,7 @@ _CONSOLIDATION = identity.assistant_of(CONSOLIDATION_GRAPH)
 HTTPException = Auth.exceptions.HTTPException
 AuthContext = Auth.types.AuthContext
 
-Handler = Callable[..., Coroutine[Any, Any, Any]]
+Handler = Callable[..., Coroutine[object, object, HandlerResult]]
 # What is done in a person's name for their runs: finding the thread and those that are busy, and
 # marking it during a pause.
 _FOR_RUNS = {"threads:read", "threads:search", "threads:update"}
@@ -145,7 +153,7 @@ class _Handlers:
     def for_operators(self, handler: Handler) -> Handler:
         """The same handler, for an action that is not open to people."""
 
-        async def handle(ctx: AuthContext, value: Any) -> Any:
+        async def handle(ctx: AuthContext, value: object) -> HandlerResult:
             if not self._is_operator(ctx.user):
                 return False
             return await handler(ctx, value)
@@ -154,7 +162,7 @@ class _Handlers:
 
     # --- Who is calling
 
-    async def authenticate(self, authorization: str | None) -> dict[str, Any]:
+    async def authenticate(self, authorization: str | None) -> TokenUser:
         """The user behind a request, once admitted: a person's request waits for its turn.
 
         Raises `HTTPException` 401 without a valid token, and 429 where the person asks too much.
@@ -169,7 +177,7 @@ class _Handlers:
         await share.request()
         return user
 
-    def _caller(self, user: User, context: Mapping[str, Any] | None = None) -> Caller:
+    def _caller(self, user: User, context: Mapping[str, object] | None = None) -> Caller:
         """Who acts in a request, or in a run with this context.
 
         One request asks several handlers: the caller is worked out once, where no context names
@@ -178,7 +186,7 @@ class _Handlers:
         nobody_named = Context()
         person_named = nobody_named
         if context:
-            person_named = Context(context.get("user_id"), context.get("org_id"))
+            person_named = named_person(context)
         request = None
         if person_named == nobody_named:
             request = current_request()
@@ -197,7 +205,7 @@ class _Handlers:
         caller = self._caller(user)
         return caller.is_operator
 
-    def _owner(self, user: User, context: Mapping[str, Any] | None = None) -> Actor:
+    def _owner(self, user: User, context: Mapping[str, object] | None = None) -> Actor:
         """The owner of this user's new threads, and of a run with this context.
 
         Raises `HTTPException` 403 if there is none.
@@ -207,22 +215,23 @@ class _Handlers:
 
     # --- Assistants, and what operators alone may do
 
-    async def allow(self, ctx: AuthContext, value: Any) -> None:
+    async def allow(self, ctx: AuthContext, value: object) -> None:
         """Allow the action.
 
         Everybody may read assistants and talk to them, and operators do what no other handler is
         for.
         """
 
-    async def stamp_cron(self, ctx: AuthContext, value: Any) -> None:
+    async def stamp_cron(self, ctx: AuthContext, value: CronChange) -> None:
         """Stamp an operator's cron with its creator's claims.
 
         Without them its firing knows only its creator's identity.
         """
         payload = value.get("payload")
-        has_config = payload and payload.get("config") is not None
+        if payload is None:  # of an update: the platform makes that of a new cron
+            return
         # An update without a config leaves the stamped one as it is.
-        if ctx.action != "create" and not has_config:
+        if ctx.action != "create" and payload.get("config") is None:
             return
         config = payload.get("config") or {}
         payload["config"] = config
@@ -231,7 +240,7 @@ class _Handlers:
 
     # --- Threads
 
-    async def use_own_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    async def use_own_threads(self, ctx: AuthContext, value: object) -> dict[str, str] | None:
         """People read, find and delete their own threads: those with this metadata.
 
         Operators see all of them.
@@ -239,7 +248,7 @@ class _Handlers:
         caller = self._caller(ctx.user)
         return _filter_of(caller)
 
-    async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    async def create_thread(self, ctx: AuthContext, value: ThreadsCreate) -> dict[str, str] | None:
         """A new thread belongs to the person of the token.
 
         The client's metadata cannot change that: it is rebuilt, in place. Also deletes the person's
@@ -258,7 +267,7 @@ class _Handlers:
         metadata.update(asdict(owner))
         return _filter_of(caller)
 
-    async def update_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    async def update_thread(self, ctx: AuthContext, value: ThreadsUpdate) -> dict[str, str] | None:
         """An update never changes the owner.
 
         Only operators write state where approvals depend on it.
@@ -287,7 +296,9 @@ class _Handlers:
         org_id = metadata.get("org_id", caller.org_id)
         await self._note_pause(Actor(owner_id, org_id), thread)
 
-    async def delete_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    async def delete_threads(
+        self, ctx: AuthContext, value: ThreadDeletion
+    ) -> dict[str, str] | None:
         """People delete their own threads, and runs of these.
 
         The runs are stopped first, and write nothing afterwards.
@@ -298,7 +309,7 @@ class _Handlers:
         if run_id is not None:  # the thread stays
             await _end_run_once(str(thread_id), str(run_id), auth_filter)
             return auth_filter
-        ids = value.get("thread_ids") or [thread_id]
+        ids: Sequence[object] = value.get("thread_ids") or [thread_id]
         thread_ids = {str(each) for each in ids}
         request = current_request()
         if request is not None:  # of many threads the platform asks for all, and then for each
@@ -309,7 +320,7 @@ class _Handlers:
 
     # --- Runs
 
-    async def create_run(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    async def create_run(self, ctx: AuthContext, value: RunRequest) -> dict[str, str] | None:
         """A run on one's own thread or a new one.
 
         Stamps the owner, and on an operator's run the person that it acts as. Every way to start or
@@ -343,7 +354,7 @@ class _Handlers:
             if owner.user_id != user.identity:
                 state_input.mark_spoken_for(kwargs)
         else:
-            owner = self._owner(user, kwargs["context"])
+            owner = self._owner(user, kwargs.get("context"))
             await self._note_groups(user, owner)
             await check_messages(thread, kwargs)
             await check_run(owner, value, self._deployment)
@@ -363,19 +374,19 @@ class _Handlers:
             store = await platform.store()
             await note_groups(store, owner, self._deployment, user)
 
-    def _stamp_groups(
-        self, user: User, value: MutableMapping[str, Any], *, is_operator: bool
-    ) -> None:
+    def _stamp_groups(self, user: User, value: RunRequest, *, is_operator: bool) -> None:
         """Stamp a run with the claims of groups with which it begins.
 
         An operator who resumes it goes on with these.
         """
         if not self._deployment.claims:
             return
-        run_user = user
+        run_user: User | Mapping[str, object] = user
         if is_operator:
-            config = value["kwargs"]["config"]
-            run_user = config["configurable"]["langgraph_auth_user"]
+            configurable = configurable_of(value["kwargs"]["config"])
+            stamped_user = configurable["langgraph_auth_user"]
+            if isinstance(stamped_user, Mapping):
+                run_user = stamped_user
         membership = identity.membership_of(run_user)
         metadata = value["metadata"]
         metadata[GROUP_CLAIMS] = {**membership.claims}
@@ -400,7 +411,7 @@ class _Handlers:
 
     # --- The store
 
-    async def use_store(self, ctx: AuthContext, value: Any) -> None:
+    async def use_store(self, ctx: AuthContext, value: StoreRequest) -> None:
         """People and operators use the store API as `check_store_access` allows it.
 
         Raises `HTTPException` 422 for text that may not be stored.
@@ -434,7 +445,7 @@ async def _end_run_once(thread_id: str, run_id: str, owner: dict[str, str] | Non
     request.stopped.add(run_id)
 
 
-async def _rebuild_run(value: MutableMapping[str, Any], *, is_operator: bool) -> None:
+async def _rebuild_run(value: RunRequest, *, is_operator: bool) -> None:
     """Rebuild a run's request (`run_requests.py`, `state_input.py`), and stamp its messages."""
     kwargs = value["kwargs"]
     run_requests.rebuild_run(value, operator=is_operator)
@@ -445,7 +456,7 @@ async def _rebuild_run(value: MutableMapping[str, Any], *, is_operator: bool) ->
         kwargs["durability"] = "exit"
 
 
-def _asks_temporary(value: Mapping[str, Any]) -> bool:
+def _asks_temporary(value: RunRequest) -> bool:
     """Whether the metadata of a run's request, or of its config, asks for a temporary thread."""
     if _says_temporary(value["metadata"]):
         return True

@@ -4,7 +4,7 @@ An answer is rebuilt by the form of the question, where langchain has one for it
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import Annotated, Literal, NamedTuple, NotRequired, TypeVar
 
 import orjson
 from langgraph_sdk import Auth
@@ -25,7 +25,7 @@ MAX_ANSWER_DEPTH = 20
 OPERATORS = "Operators approve writes here: only they may answer the interrupt {}."
 
 
-def checked_answers(resume: object, waiting: Sequence[Pending]) -> dict[str, Any]:
+def checked_answers(resume: object, waiting: Sequence[Pending]) -> dict[str, object]:
     """A person's answers by the ids of the interrupts, rebuilt.
 
     `resume` is that of the request, `waiting` what waits in the thread. Raises `HTTPException` for
@@ -41,13 +41,13 @@ def checked_answers(resume: object, waiting: Sequence[Pending]) -> dict[str, Any
             )
         if interrupts[interrupt_id].is_operators:
             raise HTTPException(403, OPERATORS.format(interrupt_id))
-    rebuilt = dict[str, Any]()
+    rebuilt = dict[str, object]()
     for interrupt_id, answer in answers.items():
         rebuilt[interrupt_id] = _checked_answer(answer, interrupts[interrupt_id])
     return rebuilt
 
 
-def _answers_by_id(resume: object, waiting: Sequence[Pending]) -> dict[str, Any]:
+def _answers_by_id(resume: object, waiting: Sequence[Pending]) -> dict[str, object]:
     """Answers by the ids of interrupts. Without ids, the answer is to the only one that waits."""
     if isinstance(resume, Mapping):
         ids = [key for key in resume if isinstance(key, str) and INTERRUPT_ID.fullmatch(key)]
@@ -92,7 +92,7 @@ class _Respond(TypedDict):
 
 class _Call(TypedDict):
     name: str
-    args: dict[str, Any]
+    args: dict[str, object]
 
 
 class _EditedCall(TypedDict):
@@ -118,7 +118,7 @@ class _TextResponse(TypedDict):
 
 class _Action(TypedDict):
     action: str
-    args: dict[str, Any]
+    args: dict[str, object]
 
 
 class _EditedAction(TypedDict):
@@ -128,9 +128,11 @@ class _EditedAction(TypedDict):
 
 _Response = Annotated[_Accept | _TextResponse | _EditedAction, Field(discriminator="type")]
 
-_DECISIONS = TypeAdapter[Any](_Decisions)
-_RESPONSE = TypeAdapter[Any](_Response)
-_RESPONSES = TypeAdapter[Any](list[_Response])
+_DECISIONS = TypeAdapter(_Decisions)
+_RESPONSE = TypeAdapter[_Response](_Response)
+_RESPONSES = TypeAdapter(list[_Response])
+
+_Shape = TypeVar("_Shape")
 
 
 # --- Checks of one answer
@@ -143,7 +145,7 @@ class _Reply(NamedTuple):
     edited_name: str | None
 
 
-def _checked_answer(answer: object, interrupt: Pending) -> Any:
+def _checked_answer(answer: object, interrupt: Pending) -> object:
     """An answer within its bounds, with the fields of its form and no others."""
     _check_bounds(answer)
     kind, requests = form(interrupt.value)
@@ -161,23 +163,27 @@ def _checked_answer(answer: object, interrupt: Pending) -> Any:
     return [{"args": None, **response} for response in responses]
 
 
-def _checked_decisions(answer: object, requests: Sequence[Request]) -> Any:
+def _checked_decisions(answer: object, requests: Sequence[Request]) -> _Decisions:
     """Decisions about these actions, rebuilt. Raises `HTTPException` 422 for another form, for
     another number than the actions, and for a decision that is not allowed.
     """
     rebuilt = _rebuilt(_DECISIONS, answer)
     replies = list[_Reply]()
     for decision in rebuilt["decisions"]:
-        edited_name = decision.get("edited_action", {}).get("name")
+        edited_name = None
+        if decision["type"] == "edit":
+            edited_name = decision["edited_action"]["name"]
         replies.append(_Reply(decision["type"], edited_name))
     _check_replies(replies, requests)
     return rebuilt
 
 
-def _reply_of(response: Mapping[str, Any]) -> _Reply:
+def _reply_of(response: _Response) -> _Reply:
     """What a response says about its action."""
-    kind = response["type"]
-    return _Reply(kind, response["args"]["action"] if kind == "edit" else None)
+    edited_name = None
+    if response["type"] == "edit":
+        edited_name = response["args"]["action"]
+    return _Reply(response["type"], edited_name)
 
 
 def _check_replies(replies: Sequence[_Reply], requests: Sequence[Request]) -> None:
@@ -205,7 +211,7 @@ def _check_replies(replies: Sequence[_Reply], requests: Sequence[Request]) -> No
             )
 
 
-def _rebuilt(shape: TypeAdapter[Any], answer: object) -> Any:
+def _rebuilt(shape: TypeAdapter[_Shape], answer: object) -> _Shape:
     """An answer with the fields of this shape. Raises `HTTPException` 422 for another shape."""
     try:
         return shape.validate_python(answer, strict=True)

@@ -3,13 +3,13 @@
 The complete value is in the thread's state.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict, TypeGuard
 
 import orjson
 from pydantic import BaseModel
 
-from lasting_memory.auth.interrupt_forms import Request, form
+from lasting_memory.auth.interrupt_forms import Kind, Request, form
 from lasting_memory.auth.interrupts import Pending
 
 # Characters of one text within a value.
@@ -30,7 +30,31 @@ _EXACT_NUMBERS = 2**53
 _CUT = "…"
 
 
-def shown(interrupt: Pending) -> dict[str, Any]:
+# An answer that a button gives.
+Choice = bool | int | float | str
+
+
+class ShownRequest(TypedDict):
+    """An action of a question as the page shows it, and the types of answers that it offers."""
+
+    name: str
+    args: str
+    description: str
+    may: list[str]
+
+
+class ShownQuestion(TypedDict):
+    """A question as the page shows it. `text` is that of one about no action."""
+
+    id: str
+    answered_by: Literal["person", "operator"]
+    kind: Kind
+    requests: list[ShownRequest]
+    text: str
+    choices: list[Choice]
+
+
+def shown(interrupt: Pending) -> ShownQuestion:
     """An interrupt as the page shows it: texts within bounds, and the kind of answer that it takes.
 
     It reads the whole question: call it outside of the event loop.
@@ -39,7 +63,7 @@ def shown(interrupt: Pending) -> dict[str, Any]:
     text = ""
     if not requests:
         text = _BoundedText().text_of(interrupt.value)
-    choices = list[Any]()
+    choices = list[Choice]()
     if kind == "value":
         choices = _choices(interrupt.schema)
     return {
@@ -52,8 +76,8 @@ def shown(interrupt: Pending) -> dict[str, Any]:
     }
 
 
-def _shown_request(request: Request) -> dict[str, Any]:
-    """An action of a question as the page shows it, and the types of answers that it offers."""
+def _shown_request(request: Request) -> ShownRequest:
+    """What the page shows of an action."""
     bounded_args = _BoundedText()
     args = bounded_args.text_of(request.args)
     bounded_description = _BoundedText()
@@ -70,20 +94,22 @@ def _shown_request(request: Request) -> dict[str, Any]:
     }
 
 
-def _choices(schema: Mapping[str, Any]) -> list[Any]:
+def _choices(schema: Mapping[str, object]) -> list[Choice]:
     """The answers among which a question's schema lets choose; none where it takes others."""
     if schema.get("type") == "boolean":
         return [True, False]
-    choices = schema.get("enum")
-    if not isinstance(choices, list) or not 0 < len(choices) <= _MAX_CHOICES:
+    named = schema.get("enum")
+    if not isinstance(named, list) or not 0 < len(named) <= _MAX_CHOICES:
         return []
-    for choice in choices:
+    choices = list[Choice]()
+    for choice in named:
         if not _fits_on_button(choice):
             return []
+        choices.append(choice)
     return choices
 
 
-def _fits_on_button(choice: object) -> bool:
+def _fits_on_button(choice: object) -> TypeGuard[Choice]:
     """Whether a choice is a short text or a number."""
     if not isinstance(choice, str | int | float):
         return False
@@ -129,7 +155,7 @@ class _BoundedText:
             return number
         return self._cut(hex(number), _MAX_NAME_CHARS)
 
-    def _object(self, value: Mapping[Any, Any], levels: int) -> dict[str, object]:
+    def _object(self, value: Mapping[object, object], levels: int) -> dict[str, object]:
         """An object of JSON, with at most so many levels in each field."""
         parts = dict[str, object]()
         fields = list(value.items())
@@ -141,7 +167,7 @@ class _BoundedText:
             parts[_CUT] = _CUT
         return parts
 
-    def _list(self, value: list[Any], levels: int) -> list[object]:
+    def _list(self, value: Sequence[object], levels: int) -> list[object]:
         """A list of JSON, with at most so many levels in each item."""
         parts = [self._part(item, levels) for item in value[:_MAX_ITEMS]]
         if len(value) > _MAX_ITEMS:

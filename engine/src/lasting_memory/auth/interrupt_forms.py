@@ -1,7 +1,7 @@
 """The form of a question: which actions it is about, and which kind of answer it takes."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 # Actions of one question that a form is made for.
 _MAX_REQUESTS = 20
@@ -23,7 +23,7 @@ class Request(NamedTuple):
     """An action that a question is about, and the types of answers that it allows."""
 
     name: str
-    args: Mapping[str, Any]
+    args: Mapping[str, object]
     description: str
     allowed: tuple[str, ...]
 
@@ -72,7 +72,7 @@ def _hitl_requests(value: object) -> list[Request]:
     return requests
 
 
-def _allowed_decisions(configs: list[Any]) -> dict[str, object]:
+def _allowed_decisions(configs: Sequence[object]) -> dict[str, object]:
     """What each of the review configs allows, by the action's name."""
     allowed = dict[str, object]()
     for config in configs:

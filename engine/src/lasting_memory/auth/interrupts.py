@@ -7,7 +7,7 @@ the interrupt: the value is data, which a hostile text can make look like the ot
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lasting_memory import checkpoints
 
@@ -31,7 +31,7 @@ class Pending(NamedTuple):
 
     id: str
     value: object
-    schema: Mapping[str, Any]
+    schema: Mapping[str, object]
     is_operators: bool
 
 

@@ -1,19 +1,18 @@
 """Runs of operators: the person that each acts as, and the claims that are stamped into it."""
 
-from collections.abc import Mapping, MutableMapping
-from typing import Any
+from collections.abc import Collection, Mapping, MutableMapping
 
 from langgraph_sdk import Auth
 from langgraph_sdk.schema import Thread
 
 from lasting_memory.auth.approvals import Approvals
+from lasting_memory.auth.handler_values import RunKwargs, configurable_of, named_person
 from lasting_memory.auth.interrupts import INTERRUPT_ID, STRICT_RESUME
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, GROUP_CLAIMS_EXPIRE_AT, OWNER_KEYS
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import (
     OPERATE,
     Actor,
-    Context,
     IdentityError,
     User,
     acting,
@@ -33,7 +32,7 @@ class OperatorRuns:
         self._settings = deployment.settings
         self._approvals = approvals
 
-    async def act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> Actor:
+    async def act_as(self, user: User, thread: Thread | None, kwargs: RunKwargs) -> Actor:
         """Stamp an operator's run, and return the person that it acts as.
 
         The stamp has the operator's claims, and the owner of a thread that the run continues.
@@ -51,7 +50,7 @@ class OperatorRuns:
                 raise HTTPException(404, "There is no such thread with an owner to resume it for.")
             if self._approvals.exist:
                 _check_names_interrupts(resume)
-                configurable = config.setdefault("configurable", {})
+                configurable = configurable_of(config)
                 configurable[STRICT_RESUME] = True
         # Without input a stopped or failed run goes on.
         continues = resume is not None or kwargs.get("input") is None
@@ -62,9 +61,9 @@ class OperatorRuns:
             return Actor(**owner)
         return self._act_as_named(user, kwargs)
 
-    async def _groups_of_last_run(self, thread: Thread) -> dict[str, Any]:
+    async def _groups_of_last_run(self, thread: Thread) -> dict[str, object]:
         """The claims of groups with which the run began that is continued, and when they expire."""
-        last_run_metadata: Mapping[str, Any] = {}
+        last_run_metadata: Mapping[str, object] = {}
         if self._deployment.claims:
             runs = await get_client().runs.list(thread["thread_id"], limit=1)
             if runs:
@@ -74,14 +73,16 @@ class OperatorRuns:
             "expires_at": last_run_metadata.get(GROUP_CLAIMS_EXPIRE_AT, 0),
         }
 
-    def _act_as_named(self, user: User, kwargs: Mapping[str, Any]) -> Actor:
+    def _act_as_named(self, user: User, kwargs: RunKwargs) -> Actor:
         """Stamp an operator's run for the person whom its context names, or for the operator."""
         config = kwargs["config"]
-        context = kwargs["context"]
-        named = Context(context["user_id"], context["org_id"])
+        named = named_person(kwargs.get("context") or {})
         claims = _proved_claims(user)
         resumed_owner = claim(user, "thread_owner")
-        if resumed_owner and named == Context(resumed_owner["user_id"], resumed_owner["org_id"]):
+        names_resumed_owner = False
+        if isinstance(resumed_owner, Mapping) and resumed_owner:
+            names_resumed_owner = named == named_person(resumed_owner)
+        if names_resumed_owner:
             # The engine plans a consolidation for the owner, in a run that the operator resumed:
             # that may outlive the token.
             claims["thread_owner"] = resumed_owner
@@ -93,16 +94,18 @@ class OperatorRuns:
             raise HTTPException(400, f"The context names nobody that could be: {error}") from None
         return actor
 
-    def stamp(self, config: MutableMapping[str, Any], user: User, **more: Any) -> None:
+    def stamp(self, config: MutableMapping[str, object], user: User, **more: object) -> None:
         """Put an operator's claims, and `more` of them, into the config of a run or a cron.
 
         A `StudioUser` comes into the run as a plain user: the permission says operator. The claims
         are there alone: with `langgraph_auth_permissions` beside them, every firing of a cron with
         a context fails.
         """
-        own_permissions = claim(user, "permissions") or ()
-        permissions = {*own_permissions, OPERATE}
-        configurable = config.setdefault("configurable", {})
+        permissions = {OPERATE}
+        own_permissions = claim(user, "permissions")
+        if isinstance(own_permissions, Collection):
+            permissions.update(own_permissions)
+        configurable = configurable_of(config)
         configurable["langgraph_auth_user"] = {
             "identity": user.identity,
             "org_id": self._settings.fallback_org,
@@ -116,7 +119,7 @@ def _owner_of(thread: Thread | None) -> dict[str, str] | None:
     if thread is None:
         return None
     owner = dict[str, str]()
-    metadata: Mapping[str, Any] = thread["metadata"] or {}
+    metadata: Mapping[str, object] = thread["metadata"] or {}
     for key in OWNER_KEYS:
         value = metadata.get(key)
         if not isinstance(value, str):
@@ -138,15 +141,15 @@ def _check_names_interrupts(resume: object) -> None:
         )
 
 
-def _proved_claims(user: User) -> dict[str, Any]:
+def _proved_claims(user: User) -> dict[str, object]:
     """What the operator's token proves: the claims of their own groups, and when these expire.
 
     They are the operator's own also in a run that is resumed for somebody. The firings of a cron
     are not stamped with it: they have no groups, and operate until the cron is deleted.
     """
-    proved: dict[str, Any] = {}
+    proved = dict[str, object]()
     groups = claim(user, "claims")
-    if groups:
+    if isinstance(groups, Mapping) and groups:
         proved["claims"] = {**groups}
     expires_at = claim(user, "expires_at")
     if expires_at is not None:

@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Mapping, MutableMapping
-from typing import Annotated, Any
+from typing import Annotated, TypeVar, cast
 from uuid import UUID
 
 from langgraph_sdk import Auth
@@ -30,15 +30,22 @@ Scalar = Text | StrictBool | Number | None
 Texts = Annotated[list[Text], Field(max_length=MAX_METADATA_KEYS)]
 
 
-def only(fields: Mapping[str, Any]) -> Any:
+_Value = TypeVar("_Value")
+_Object = TypeVar("_Object", bound=Mapping[str, object])
+
+
+def only(fields: Mapping[str, object]) -> type[dict[str, object]]:
     """The type of an object of which these fields are kept, if the request has them.
 
     Other fields and nulls are dropped.
     """
-    return Annotated[_typed_dict(fields), BeforeValidator(_without_nulls)]
+    return cast(
+        "type[dict[str, object]]",
+        Annotated[_typed_dict(fields), BeforeValidator(_without_nulls)],
+    )
 
 
-def _typed_dict(fields: Mapping[str, Any]) -> Any:
+def _typed_dict(fields: Mapping[str, object]) -> object:
     """The type of an object with these fields, each of which may be missing."""
     return TypedDict("Fields", dict(fields), total=False)  # type: ignore[operator]
 
@@ -50,7 +57,7 @@ def _without_nulls(value: object) -> object:
     return {name: field for name, field in value.items() if field is not None}
 
 
-def checked(kind: TypeAdapter[Any], value: object, where: str) -> Any:
+def checked(kind: TypeAdapter[_Value], value: object, where: str) -> _Value:
     """A value as its type has it. Raises `HTTPException` 422 that names the invalid field.
 
     `where` is the place of the value in the request, such as "config".
@@ -67,7 +74,7 @@ def checked(kind: TypeAdapter[Any], value: object, where: str) -> Any:
         raise HTTPException(422, f"{path} is {shown_value}: {message}.") from None
 
 
-def rebuild(target: MutableMapping[str, Any], kind: TypeAdapter[Any], where: str) -> None:
+def rebuild(target: MutableMapping[str, object], kind: TypeAdapter[_Object], where: str) -> None:
     """Replace the content of an object by what its type keeps of it, in place."""
     rebuilt = checked(kind, target, where)
     target.clear()

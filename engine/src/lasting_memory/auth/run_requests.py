@@ -12,12 +12,13 @@ code: a field of a new version needs a decision.
 """
 
 from collections.abc import Collection, Mapping, MutableMapping
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, get_type_hints
 
 from langgraph_sdk import Auth
 from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from lasting_memory.auth.handler_values import RunKwargs, RunRequest
 from lasting_memory.auth.request_fields import (
     MAX_METADATA_KEYS,
     Id,
@@ -98,7 +99,7 @@ def _settable_metadata(sent: object) -> object:
         return {}
     if not isinstance(sent, Mapping):
         return sent
-    metadata = dict[Any, Any]()
+    metadata = dict[object, object]()
     for key, value in sent.items():
         if reserved(key):
             continue
@@ -120,13 +121,13 @@ Metadata = Annotated[
 
 
 # The platform has put its own fields there already, or may have: they have types, too.
-CONFIGURABLE: Mapping[str, Any] = {
+CONFIGURABLE: Mapping[str, object] = {
     # Checkpoints of the run's own thread: the platform writes the thread's id last.
     "checkpoint_id": Id,
     "checkpoint_ns": Text,
     "checkpoint_map": dict[Text, Id],
     **dict.fromkeys(
-        ("langgraph_auth_user", "langgraph_auth_user_id", "langgraph_auth_permissions"), Any
+        ("langgraph_auth_user", "langgraph_auth_user_id", "langgraph_auth_permissions"), object
     ),
     "langgraph_request_id": Text,
     "__event_streaming_v2": StrictBool,
@@ -135,7 +136,7 @@ CONFIGURABLE: Mapping[str, Any] = {
     "__dd_trace_headers__": dict[Text, Text],
 }
 # Of an operator's cron, and of the destination of an operator's traces.
-OPERATORS_CONFIGURABLE: Mapping[str, Any] = {
+OPERATORS_CONFIGURABLE: Mapping[str, object] = {
     **CONFIGURABLE,
     "cron_id": Id,
     **dict.fromkeys(
@@ -150,29 +151,29 @@ OPERATORS_CONFIGURABLE: Mapping[str, Any] = {
     "langsmith-metadata": Metadata,
     "langsmith-tags": Texts,
 }
-CONFIG: Mapping[str, Any] = {
+CONFIG: Mapping[str, object] = {
     "tags": Texts,
     "metadata": Metadata,
     "recursion_limit": Annotated[int, Field(strict=True, ge=1, le=MAX_RECURSION_LIMIT)],
 }
 
 
-def _config_type(configurable: Mapping[str, Any]) -> TypeAdapter[Any]:
+def _config_type(configurable: Mapping[str, object]) -> TypeAdapter[dict[str, object]]:
     """The type of a run's `config`, with these fields of its `configurable`."""
-    return TypeAdapter[Any](only({**CONFIG, "configurable": only(configurable)}))
+    return TypeAdapter(only({**CONFIG, "configurable": only(configurable)}))
 
 
 _CONFIG = _config_type(CONFIGURABLE)
 _OPERATORS_CONFIG = _config_type(OPERATORS_CONFIGURABLE)
-_METADATA = TypeAdapter[Any](Metadata)
-_AFTER = TypeAdapter[Any](Annotated[Number, Field(ge=0, le=MAX_AFTER_SECONDS)])
+_METADATA = TypeAdapter(Metadata)
+_AFTER = TypeAdapter[float](Annotated[Number, Field(ge=0, le=MAX_AFTER_SECONDS)])
 _CONTEXT_FIELDS = get_type_hints(identity.Context)
-_CONTEXT = TypeAdapter[Any](
+_CONTEXT = TypeAdapter[dict[str, object]](
     with_config(ConfigDict(extra="forbid"))(TypedDict("Context", _CONTEXT_FIELDS, total=False))  # type: ignore[operator]
 )
 
 
-def operators_field(fields: Mapping[str, Any]) -> str | None:
+def operators_field(fields: Mapping[str, object]) -> str | None:
     """Why a run with these fields is refused to people; None if it is not."""
     for name in OPERATORS_FIELDS:
         if fields.get(name):
@@ -180,7 +181,7 @@ def operators_field(fields: Mapping[str, Any]) -> str | None:
     return None
 
 
-def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
+def rebuild_run(value: RunRequest, *, operator: bool) -> None:
     """Rebuild `metadata` of a run's request, and of its `kwargs` `command`, `context`, `config`.
 
     `operator` says whether an operator sent it. Raises `HTTPException` 422, or 403 for operators'
@@ -204,7 +205,7 @@ def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
     rebuild_config(config, operator=operator)
 
 
-def _check_operators_fields(kwargs: Mapping[str, Any], command: Mapping[str, Any]) -> None:
+def _check_operators_fields(kwargs: RunKwargs, command: Mapping[str, object]) -> None:
     """Raise `HTTPException` 403 for fields of a run that only operators may send."""
     reason = operators_field(kwargs)
     if reason:
@@ -213,16 +214,19 @@ def _check_operators_fields(kwargs: Mapping[str, Any], command: Mapping[str, Any
         raise HTTPException(403, "A command.goto of more than a node's name is for operators.")
 
 
-def _rebuilt_context(context: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def _rebuilt_context(
+    context: Mapping[str, object], config: Mapping[str, object]
+) -> dict[str, object]:
     """The context of a run, with the keys of the owner at least (None where it names nobody).
 
     Without a context in the request the platform passes a copy of `configurable`: its other fields
     are nobody's mistake, and are dropped. The owner's keys are always set, so that an assistant's
     context cannot name a person for a run.
     """
-    configurable = config.get("configurable") or {}
-    is_clients = _CONTEXT_MARK in configurable and _CONTEXT_MARK not in context
-    fields = dict[str, Any]()
+    configurable = config.get("configurable")
+    is_marked = isinstance(configurable, Mapping) and _CONTEXT_MARK in configurable
+    is_clients = is_marked and _CONTEXT_MARK not in context
+    fields = dict[str, object]()
     for name, value in context.items():
         if is_clients or name in _CONTEXT_FIELDS:
             fields[name] = value
@@ -231,16 +235,16 @@ def _rebuilt_context(context: Mapping[str, Any], config: Mapping[str, Any]) -> d
     return {**nobody, **checked_fields}
 
 
-def _rebuilt_command(command: Mapping[str, Any]) -> dict[str, Any] | None:
+def _rebuilt_command(command: Mapping[str, object]) -> dict[str, object] | None:
     """The known fields of a command. None without any: langgraph fails at an empty command."""
-    rebuilt = dict[str, Any]()
+    rebuilt = dict[str, object]()
     for name, value in command.items():
         if name in ("resume", "update", "goto") and value is not None:
             rebuilt[name] = value
     return rebuilt or None
 
 
-def rebuild_config(config: MutableMapping[str, Any], *, operator: bool) -> None:
+def rebuild_config(config: MutableMapping[str, object], *, operator: bool) -> None:
     """Rebuild the `config` of a run or an operator's cron, in place.
 
     Raises `HTTPException` 422 if a field is invalid.
@@ -250,7 +254,7 @@ def rebuild_config(config: MutableMapping[str, Any], *, operator: bool) -> None:
 
 
 def rebuild_thread_metadata(
-    metadata: MutableMapping[str, Any], agents: Collection[str], *, new: bool
+    metadata: MutableMapping[str, object], agents: Collection[str], *, new: bool
 ) -> None:
     """Rebuild a thread's metadata in place. Raises `HTTPException` 422 if a field is invalid.
 

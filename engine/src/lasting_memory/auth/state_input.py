@@ -7,14 +7,16 @@ that langchain takes: an object, a pair of a role and content, a text.
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph_sdk import Auth
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from lasting_memory import attachments, days, sent_content
+from lasting_memory.auth.handler_values import RunState
+from lasting_memory.auth.message_forms import as_list, parsed_message
 from lasting_memory.auth.request_fields import checked
 from lasting_memory.people.identity import SPOKEN_FOR
 
@@ -24,7 +26,7 @@ HTTPException = Auth.exceptions.HTTPException
 OVERWRITE = "__overwrite__"
 
 
-def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
+def rebuild_state(kwargs: RunState) -> None:
     """Rebuild a run's `input`, and check its `command.update`: both go into the graph's state.
 
     Raises `HTTPException` 422. It reads every message: call it outside of the event loop.
@@ -39,9 +41,9 @@ def rebuild_state(kwargs: MutableMapping[str, Any]) -> None:
     _check_update(command)
 
 
-def _without_null_fields(state: Mapping[str, Any]) -> dict[str, Any]:
+def _without_null_fields(state: Mapping[str, object]) -> dict[str, object]:
     """The state, without those fields of the graphs that are null."""
-    fields = dict[str, Any]()
+    fields = dict[str, object]()
     for name, value in state.items():
         is_null = value is None and name in _STATE_FIELDS
         if not is_null:
@@ -49,7 +51,7 @@ def _without_null_fields(state: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def stamp_messages(kwargs: Mapping[str, Any]) -> None:
+def stamp_messages(kwargs: RunState) -> None:
     """Stamp each message of a rebuilt `input`, and of `command.update`, with the present time, in
     place: it is said now.
     """
@@ -64,7 +66,7 @@ def stamp_messages(kwargs: Mapping[str, Any]) -> None:
     change_messages(command, "update", stamped)
 
 
-def mark_spoken_for(kwargs: Mapping[str, Any]) -> None:
+def mark_spoken_for(kwargs: RunState) -> None:
     """Mark each stamped message of a rebuilt `input`, and of `command.update`, in place, as written
     by an operator who acts for somebody else.
     """
@@ -99,30 +101,30 @@ def change_messages(
     if not isinstance(holder, Mapping):
         return
     state = holder.get(field)
-    for part in _as_list(state):
+    for part in as_list(state):
         if not isinstance(part, MutableMapping):
             continue
         messages = part.get("messages")
         if messages is not None:
-            part["messages"] = change(_as_list(messages))
+            part["messages"] = change(as_list(messages))
     if isinstance(state, list) and isinstance(holder, MutableMapping):
         holder[field] = [_with_changed_messages(part, change) for part in state]
 
 
-def _with_changed_messages(part: Any, change: Callable[[list[object]], list[object]]) -> Any:
+def _with_changed_messages(part: object, change: Callable[[list[object]], list[object]]) -> object:
     """The pair of the field `messages` and its value, with the messages changed.
 
     Any other part of a state is returned as it is.
     """
     match part:
         case ["messages", messages]:
-            changed = change(_as_list(messages))
+            changed = change(as_list(messages))
             return ["messages", changed]
         case _:
             return part
 
 
-def state_holders(body: object) -> Iterator[tuple[Mapping[str, Any], str]]:
+def state_holders(body: object) -> Iterator[tuple[Mapping[str, object], str]]:
     """Where the states are in the body of a request that writes a thread's state.
 
     Each place is an object and the name of its field. `body` is as for `check_state_write`; one that
@@ -138,7 +140,7 @@ def state_holders(body: object) -> Iterator[tuple[Mapping[str, Any], str]]:
             yield command, "update"
 
 
-def _superstep_updates(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _superstep_updates(body: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """The updates of all `supersteps`, in order. What has another shape is left out."""
     supersteps = body.get("supersteps")
     for step in _mappings(supersteps):
@@ -165,28 +167,21 @@ def check_state_write(body: object) -> None:
             _check_update(command)
 
 
-def _mappings(items: object) -> list[Mapping[str, Any]]:
+def _mappings(items: object) -> list[Mapping[str, object]]:
     """The objects in a list; none if this is no list."""
     if not isinstance(items, list):
         return []
     return [item for item in items if isinstance(item, Mapping)]
 
 
-def _as_list(value: Any) -> list[Any]:
-    """The value if it is a list, or else a list of it alone."""
-    if isinstance(value, list):
-        return value
-    return [value]
-
-
 def _check_states(values: object, where: str) -> None:
     """Check a state, or each state of a list. Null is no state. Raises as `_check_state`."""
-    for state in _as_list(values):
+    for state in as_list(values):
         if state is not None:
             _check_state(state, where)
 
 
-def _check_update(command: Mapping[str, Any]) -> None:
+def _check_update(command: Mapping[str, object]) -> None:
     """Raise `HTTPException` 422 for an update of a command that would break a run."""
     update = command.get("update")
     if update is None:
@@ -220,7 +215,7 @@ def _check_state(state: object, where: str) -> None:
     for name, value in state.items():
         if name == "messages":
             continue
-        items = _as_list(value)
+        items = as_list(value)
         if any(_is_half_a_message(item) for item in items):
             shown_name = str(name)[:100]
             raise HTTPException(
@@ -235,7 +230,7 @@ def _drop_server_marks(messages: object) -> None:
     These are the time at which something was said, notes of media that were refused, and marks of
     what a provider caches: with the agent's own beside them it would count too many.
     """
-    for message in _as_list(messages):
+    for message in as_list(messages):
         content = message
         if isinstance(message, MutableMapping):
             _flatten(message)
@@ -247,10 +242,10 @@ def _drop_server_marks(messages: object) -> None:
         elif isinstance(message, list | tuple) and message:  # a role, and the content
             content = message[-1]
         if isinstance(content, list):
-            content[:] = sent_content.without_cache_marks(content)
+            content[:] = as_list(sent_content.without_cache_marks(content))
 
 
-def _drop_key(message: MutableMapping[str, Any], field: str, key: str) -> None:
+def _drop_key(message: MutableMapping[str, object], field: str, key: str) -> None:
     """Take a key out of a message's field that is an object. The object itself is not changed."""
     fields = message.get(field)
     if not isinstance(fields, Mapping):
@@ -261,18 +256,20 @@ def _drop_key(message: MutableMapping[str, Any], field: str, key: str) -> None:
         message[field] = fields
 
 
-def _flatten(message: MutableMapping[str, Any]) -> None:
+def _flatten(message: MutableMapping[str, object]) -> None:
     """Give a message in langchain's serialized form the form that all others have, in place.
 
     What langchain cannot read stays as it is.
     """
-    if not _is_serialized(message):
+    serialized_fields = _serialized_fields(message)
+    if serialized_fields is None:
         return
-    flat: dict[str, Any] = dict(message)
-    while _is_serialized(flat):
-        flat = {"type": "", **flat["kwargs"]}
+    flat = dict[str, object]()
+    while serialized_fields is not None:
+        flat = {"type": "", **serialized_fields}
+        serialized_fields = _serialized_fields(flat)
     try:
-        (parsed,) = convert_to_messages([dict(message)])
+        parsed = parsed_message(dict(message))
     except Exception:  # noqa: BLE001  # it raises whatever it comes across; `_check_messages` says so
         return
     flat.pop("role", None)
@@ -280,14 +277,17 @@ def _flatten(message: MutableMapping[str, Any]) -> None:
     message.update(flat, type=parsed.type)
 
 
-def _is_serialized(message: Mapping[str, Any]) -> bool:
-    """Whether langchain looks for a message's fields in its `kwargs`."""
+def _serialized_fields(message: Mapping[str, object]) -> dict[str, object] | None:
+    """A message's `kwargs`, where langchain looks for its fields; None if it looks elsewhere."""
     if message.get("lc") != 1 or message.get("type") != "constructor":
-        return False
+        return None
     class_path = message.get("id")
     if not isinstance(class_path, list) or not class_path:
-        return False
-    return isinstance(message.get("kwargs"), dict)
+        return None
+    fields = message.get("kwargs")
+    if not isinstance(fields, dict):
+        return None
+    return fields
 
 
 def _is_half_a_message(item: object) -> bool:
@@ -308,9 +308,9 @@ def _check_messages(messages: object) -> object:
     Raises `ValueError` for the first that langchain cannot read, or that may not be sent.
     """
     pictures = 0
-    for number, sent in enumerate(_as_list(messages)):
+    for number, sent in enumerate(as_list(messages)):
         try:
-            (parsed,) = convert_to_messages([sent])
+            parsed = parsed_message(sent)
         except Exception:  # noqa: BLE001  # it raises whatever it comes across; the run would fail with that
             raise ValueError(
                 f'number {number} is no message; send {{"role": "user", "content": "..."}}'
@@ -398,7 +398,7 @@ def _problem_of_block(block: object) -> str:
     return ""
 
 
-def _check_files(files: dict[str, Any]) -> dict[str, Any]:
+def _check_files(files: dict[str, object]) -> dict[str, object]:
     """Check the files of a request, and return them as they are: they are merged into the thread's.
 
     Raises `ValueError` for langgraph's order to put them in place of the thread's.
@@ -410,11 +410,11 @@ def _check_files(files: dict[str, Any]) -> dict[str, Any]:
 
 # Fields of the graphs' state which a value of another type would break. A field that is not here is
 # ignored by the graphs, or has a reducer that takes anything. A fork's own pass.
-_STATE_FIELDS: Mapping[str, Any] = {
-    "messages": Annotated[Any, AfterValidator(_check_messages)],
-    "files": Annotated[dict[str, Any], AfterValidator(_check_files)],
+_STATE_FIELDS: Mapping[str, object] = {
+    "messages": Annotated[object, AfterValidator(_check_messages)],
+    "files": Annotated[dict[str, object], AfterValidator(_check_files)],
 }
-_STATE = TypeAdapter[Any](
+_STATE = TypeAdapter[dict[str, object]](
     with_config(ConfigDict(extra="allow"))(TypedDict("State", dict(_STATE_FIELDS), total=False))  # type: ignore[operator]
 )
-_PAIRS = TypeAdapter[Any](list[tuple[str, Any]])
+_PAIRS = TypeAdapter(list[tuple[str, object]])

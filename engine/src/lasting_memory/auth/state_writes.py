@@ -9,13 +9,14 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import BaseMessage
 from langgraph_sdk.errors import APIStatusError
 
 from lasting_memory import days, platform
 from lasting_memory.auth import state_input
+from lasting_memory.auth.message_forms import parsed_message, parsed_messages
 from lasting_memory.auth.thread_messages import Substance, messages_at, messages_in, substance_of
 from lasting_memory.platform import get_client
 from lasting_memory.sent_content import REFUSED_MEDIA, refused_media_of
@@ -31,14 +32,14 @@ async def rebuilt_state_write(body: bytes, thread_id: str) -> bytes:
     would break a run. What is no JSON passes as it is: the platform answers that.
     """
     try:
-        write = await platform.in_thread(json.loads, body, parse_int=_number)
+        write: object = await platform.in_thread(json.loads, body, parse_int=_number)
     except (ValueError, RecursionError):
         return body
     sent = await platform.in_thread(_checked_messages, write)
     if not sent:
         return body
     may_repeat = any(message.id for message in sent)
-    stored = list[Any]()
+    stored = list[object]()
     if thread_id and may_repeat:
         stored = await platform.as_nobody(_stored_messages(thread_id, write))
     return await platform.in_thread(_stamped_body, write, sent, stored)
@@ -57,8 +58,7 @@ def _checked_messages(write: object) -> list[BaseMessage]:
     sent = list[BaseMessage]()
 
     def noted(messages: list[object]) -> list[object]:
-        parsed = convert_to_messages(cast("list[Any]", messages))
-        sent.extend(parsed)
+        sent.extend(parsed_messages(messages))
         return messages
 
     for holder, field in state_input.state_holders(write):
@@ -66,9 +66,9 @@ def _checked_messages(write: object) -> list[BaseMessage]:
     return sent
 
 
-async def _stored_messages(thread_id: str, write: Mapping[str, Any]) -> list[Any]:
+async def _stored_messages(thread_id: str, write: object) -> list[object]:
     """The messages of a thread, and those at the checkpoint after which is written."""
-    stored = list[Any]()
+    stored = list[object]()
     with suppress(APIStatusError):  # the platform answers that
         thread = await get_client().threads.get(thread_id)
         stored += messages_in(thread["values"])
@@ -78,8 +78,10 @@ async def _stored_messages(thread_id: str, write: Mapping[str, Any]) -> list[Any
     return stored
 
 
-def _checkpoint_of(write: Mapping[str, Any]) -> object:
+def _checkpoint_of(write: object) -> object:
     """The id of the checkpoint after which a request writes; empty if it names none."""
+    if not isinstance(write, Mapping):
+        return None
     checkpoint = write.get("checkpoint")
     if isinstance(checkpoint, Mapping):
         checkpoint_id = checkpoint.get("checkpoint_id")
@@ -107,7 +109,7 @@ def _stamped_body(write: object, sent: Sequence[BaseMessage], stored: Sequence[o
 class _Stored(NamedTuple):
     """A message of the thread, and what is compared of it."""
 
-    message: Mapping[str, Any]
+    message: Mapping[str, object]
     substance: Substance
 
 
@@ -123,15 +125,15 @@ def _stored_by_id(stored: Sequence[object], sent_ids: set[str | None]) -> dict[s
         message_id = message.get("id")
         if not isinstance(message_id, str) or message_id not in sent_ids:
             continue
-        (parsed,) = convert_to_messages([dict(message)])
+        parsed = parsed_message(dict(message))
         same_id = stored_by_id.setdefault(message_id, [])
         same_id.append(_Stored(message, substance_of(parsed)))
     return stored_by_id
 
 
-def _stamped(sent: Any, stored_by_id: Mapping[str, Sequence[_Stored]], time: str) -> object:
+def _stamped(sent: object, stored_by_id: Mapping[str, Sequence[_Stored]], time: str) -> object:
     """A message with this time, or with the marks of the stored one that it repeats."""
-    (parsed,) = convert_to_messages([sent])
+    parsed = parsed_message(sent)
     substance = substance_of(parsed)
     message_id = str(parsed.id)
     for stored in stored_by_id.get(message_id, ()):
@@ -140,9 +142,9 @@ def _stamped(sent: Any, stored_by_id: Mapping[str, Sequence[_Stored]], time: str
     return days.stamped(sent, time)
 
 
-def _with_marks_of(stored: Mapping[str, Any], sent: Mapping[str, Any]) -> object:
+def _with_marks_of(stored: Mapping[str, object], sent: object) -> object:
     """The sent message with the time and the notes of refused media that the stored one has."""
-    marked: object = sent
+    marked = sent
     time = days.said_at(stored)
     if time:
         marked = days.stamped(sent, time)

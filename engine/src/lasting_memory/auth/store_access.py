@@ -1,12 +1,12 @@
 """What people and operators may do with the platform's store API."""
 
 import logging
-from collections.abc import Mapping, MutableMapping
-from typing import Any
+from collections.abc import Mapping
 
 from langgraph_sdk import Auth
 
 from lasting_memory import platform
+from lasting_memory.auth.handler_values import StoreRequest
 from lasting_memory.deployment import Change, Deployment
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import check_change, check_policy
@@ -22,7 +22,7 @@ AuthContext = Auth.types.AuthContext
 
 
 async def check_store_access(
-    deployment: Deployment, ctx: AuthContext, value: MutableMapping[str, Any], caller: Caller
+    deployment: Deployment, ctx: AuthContext, value: StoreRequest, caller: Caller
 ) -> None:
     """Return if this caller may do `ctx.action` with the item or namespace in `value`.
 
@@ -54,7 +54,7 @@ async def _note_assistant(namespace: Namespace) -> None:
 
 
 async def _check_policy_write(
-    deployment: Deployment, ctx: AuthContext, value: MutableMapping[str, Any], actor: Actor
+    deployment: Deployment, ctx: AuthContext, value: StoreRequest, actor: Actor
 ) -> None:
     """Return if a person may put or delete this policy of their organization, and log it.
 
@@ -72,14 +72,16 @@ async def _check_policy_write(
     await _check_policy_change(deployment, actor, key, policy)
     if ctx.action == "put" and policy is not None:
         stored_policy = {"content": policy["content"], "encoding": "utf-8"}
-        value.update(value=stored_policy, index=False, ttl=None)
+        value["value"] = stored_policy
+        value["index"] = False
+        value["ttl"] = None
     # A warning, so that no usual log level hides it.
     logger.warning(
         "AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, key
     )
 
 
-def _with_plain_text(policy: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _with_plain_text(policy: Mapping[str, object] | None) -> Mapping[str, object] | None:
     """A policy with its text as files keep it; what has no text is left as it is."""
     if policy is None:
         return None
@@ -90,7 +92,7 @@ def _with_plain_text(policy: Mapping[str, Any] | None) -> Mapping[str, Any] | No
 
 
 async def _check_policy_change(
-    deployment: Deployment, actor: Actor, key: str, policy: Mapping[str, Any] | None
+    deployment: Deployment, actor: Actor, key: str, policy: Mapping[str, object] | None
 ) -> None:
     """Raise `RefusedWrite` if a check of the deployment refuses this policy.
 
@@ -104,14 +106,16 @@ async def _check_policy_change(
         before = text_of(item)
     after = None
     if policy:
-        after = policy.get("content")
+        content = policy.get("content")
+        if isinstance(content, str):  # as `check_policy` wants it
+            after = content
     author = Author("person", actor.user_id)
     change = Change(f"/policies{key}", before, after, author)
     await platform.in_thread(check_change, deployment, change)
 
 
 def _check_read(
-    deployment: Deployment, ctx: AuthContext, value: Mapping[str, Any], caller: Caller
+    deployment: Deployment, ctx: AuthContext, value: StoreRequest, caller: Caller
 ) -> None:
     """Raise `HTTPException` for all but a person's reading of what is theirs to read."""
     namespace = tuple(value.get("namespace") or ())

@@ -8,9 +8,9 @@ thread's is an echo: it is dropped, and the thread's own stays. Below, the messa
 say and do, without names and marks.
 """
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -18,20 +18,26 @@ from langchain_core.messages import (
     HumanMessage,
     RemoveMessage,
     ToolMessage,
-    convert_to_messages,
 )
 from langgraph_sdk import Auth
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform, sent_content
+from lasting_memory.auth.handler_values import (
+    RunKwargs,
+    RunState,
+    checkpoint_of,
+    configurable_of,
+)
+from lasting_memory.auth.message_forms import as_list, parsed_message, parsed_messages
 from lasting_memory.platform import get_client
 
 HTTPException = Auth.exceptions.HTTPException
 _NO_TEXT = {"type": "text", "text": ""}
 
 
-def sent_messages(kwargs: Mapping[str, Any]) -> list[BaseMessage]:
+def sent_messages(kwargs: RunState) -> list[BaseMessage]:
     """The messages of a run's `input` and `command.update`.
 
     `kwargs` are those of a run request after `rebuild_state`, so langchain can read each message.
@@ -39,11 +45,11 @@ def sent_messages(kwargs: Mapping[str, Any]) -> list[BaseMessage]:
     messages = list[BaseMessage]()
     for value in _message_fields(kwargs):
         if value is not None:
-            messages += convert_to_messages(_as_list(value))
+            messages += parsed_messages(as_list(value))
     return messages
 
 
-def _message_fields(kwargs: Mapping[str, Any]) -> list[Any]:
+def _message_fields(kwargs: RunState) -> list[object]:
     """The values of the fields `messages` of a run's `input` and `command.update`.
 
     The update may be an object, or a list of pairs of a field and its value.
@@ -51,7 +57,7 @@ def _message_fields(kwargs: Mapping[str, Any]) -> list[Any]:
     state = kwargs.get("input")
     command = kwargs.get("command") or {}
     update = command.get("update")
-    fields = list[tuple[Any, Any]]()
+    fields = list[tuple[object, object]]()
     if isinstance(update, list):
         fields += update
     if isinstance(state, Mapping):
@@ -59,13 +65,6 @@ def _message_fields(kwargs: Mapping[str, Any]) -> list[Any]:
     if isinstance(update, Mapping):
         fields += update.items()
     return [value for name, value in fields if name == "messages"]
-
-
-def _as_list(value: Any) -> list[Any]:
-    """The value if it is a list, or else a list of it alone."""
-    if isinstance(value, list):
-        return value
-    return [value]
 
 
 def removed_ids(messages: Sequence[BaseMessage]) -> set[str]:
@@ -87,7 +86,7 @@ def removed_ids(messages: Sequence[BaseMessage]) -> set[str]:
     return ids
 
 
-async def check_messages(thread: Thread | None, kwargs: MutableMapping[str, Any]) -> None:
+async def check_messages(thread: Thread | None, kwargs: RunKwargs) -> None:
     """Check that a person's run only adds messages to its thread, or replaces the last turn.
 
     Drops the echoes of the thread's messages from `kwargs`. Raises `HTTPException` 422 or 409 for
@@ -117,20 +116,20 @@ async def _check_removed(thread: Thread | None, ids_to_remove: set[str]) -> None
     `HTTPException` 422 for other messages, and 409 while a run goes on in the thread, or where a
     summary stands for the last turn already.
     """
-    values: Any = {}
+    values: Mapping[str, object] = {}
     if thread:
         current = await get_client().threads.get(thread["thread_id"])
-        values = current["values"]
+        values = current["values"] or {}
         if current["status"] == "busy":
             raise HTTPException(
                 409,
                 "A run goes on in this conversation; wait for its end before you replace your last message.",
             )
-    messages = values.get("messages") or []
+    messages = messages_in(values)
     start = _start_of_last_turn(messages)
     ids_of_turn = set[str]()
     if start is not None:
-        ids_of_turn = {str(message.get("id")) for message in messages[start:]}
+        ids_of_turn = {_id_of(message) for message in messages[start:]}
     if start is None or ids_to_remove != ids_of_turn:
         raise HTTPException(
             422,
@@ -148,18 +147,23 @@ async def _check_removed(thread: Thread | None, ids_to_remove: set[str]) -> None
         )
 
 
-def _start_of_last_turn(messages: Sequence[Mapping[str, Any]]) -> int | None:
+def _start_of_last_turn(messages: Sequence[object]) -> int | None:
     """The index of the last message of the person; None if there is none."""
     start = None
     for index, message in enumerate(messages):
-        if message.get("type") == "human":
+        if isinstance(message, Mapping) and message.get("type") == "human":
             start = index
     return start
 
 
-async def _echoed_ids(
-    thread: Thread, kwargs: Mapping[str, Any], sent: Sequence[BaseMessage]
-) -> set[str]:
+def _id_of(message: object) -> str:
+    """The id of a message of a thread; "" for what is no message."""
+    if not isinstance(message, Mapping):
+        return ""
+    return str(message.get("id"))
+
+
+async def _echoed_ids(thread: Thread, kwargs: RunKwargs, sent: Sequence[BaseMessage]) -> set[str]:
     """Ids of the sent messages that the thread has in the same words.
 
     Raises `HTTPException` for a message that would replace another one.
@@ -167,9 +171,8 @@ async def _echoed_ids(
     thread_id = str(thread["thread_id"])
     current = await get_client().threads.get(thread_id)
     stored = messages_in(current["values"])
-    config = kwargs["config"]
-    configurable = config.get("configurable") or {}
-    checkpoint_id = configurable.get("checkpoint_id")
+    configurable = configurable_of(kwargs["config"])
+    checkpoint_id = checkpoint_of(configurable)
     if checkpoint_id:
         # The run begins there. That checkpoint may have messages that the thread has no more.
         stored += await messages_at(thread_id, checkpoint_id)
@@ -177,7 +180,7 @@ async def _echoed_ids(
     return await platform.in_thread(_find_echoes, stored, sent, is_busy=is_busy)
 
 
-async def messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
+async def messages_at(thread_id: str, checkpoint_id: str) -> list[object]:
     """The messages at a checkpoint of a thread; none if there is no such checkpoint."""
     with suppress(NotFoundError):  # the platform answers that
         state = await get_client().threads.get_state(thread_id, checkpoint_id=checkpoint_id)
@@ -185,11 +188,13 @@ async def messages_at(thread_id: str, checkpoint_id: str) -> list[Any]:
     return []
 
 
-def messages_in(values: Any) -> list[Any]:
-    """The messages of a state's values, in a list of their own."""
-    if not values:
+def messages_in(values: object) -> list[object]:
+    """The messages of a state's values, in a list of their own; none where it has no list of them."""
+    if not isinstance(values, Mapping):
         return []
-    messages = values.get("messages") or []
+    messages = values.get("messages")
+    if not isinstance(messages, list):
+        return []
     return list(messages)
 
 
@@ -228,7 +233,7 @@ def _find_echoes(
 
 class _ToolCall(NamedTuple):
     name: str
-    args: dict[str, Any]
+    args: dict[str, object]
     id: str | None
 
 
@@ -239,7 +244,7 @@ class Substance(NamedTuple):
     """
 
     role: str
-    blocks: list[dict[str, Any]]
+    blocks: list[dict[str, object]]
     tool_calls: list[_ToolCall]
     answered_call: str | None
 
@@ -256,7 +261,7 @@ def _substances_by_id(
         if not isinstance(message, Mapping) or message.get("id") not in sent_ids:
             continue
         message_id = str(message["id"])
-        (parsed,) = convert_to_messages([dict(message)])
+        parsed = parsed_message(dict(message))
         substances = substances_by_id.setdefault(message_id, [])
         substances.append(substance_of(parsed))
     return substances_by_id
@@ -274,26 +279,26 @@ def substance_of(message: BaseMessage) -> Substance:
     return substance
 
 
-def _blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
+def _blocks_of(message: BaseMessage) -> list[dict[str, object]]:
     """A message's content as blocks, without empty texts, cache marks, and fields that are null."""
-    blocks = [_block_of(part) for part in _as_list(message.content)]
-    comparable = list[dict[str, Any]]()
-    for block in sent_content.without_cache_marks(blocks):
-        if block == _NO_TEXT:
+    blocks = [_block_of(part) for part in as_list(message.content)]
+    comparable = list[dict[str, object]]()
+    for block in as_list(sent_content.without_cache_marks(blocks)):
+        if block == _NO_TEXT or not isinstance(block, Mapping):
             continue
         fields = {name: value for name, value in block.items() if value is not None}
         comparable.append(fields)
     return comparable
 
 
-def _block_of(part: str | dict[str, Any]) -> dict[str, Any]:
+def _block_of(part: object) -> object:
     """A part of a message's content as a block: a text stands for a block with that text."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return part
 
 
-def _drop_messages(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> None:
+def _drop_messages(kwargs: RunState, message_ids: set[str]) -> None:
     """Take the messages with these ids out of a run's `input` and `command.update`."""
     state = kwargs.get("input")
     if isinstance(state, Mapping):
@@ -303,7 +308,7 @@ def _drop_messages(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> N
     if isinstance(update, Mapping):
         command["update"] = _without_messages(update, message_ids)
     elif isinstance(update, list):
-        fields = list[tuple[Any, Any]]()
+        fields = list[tuple[object, object]]()
         for name, value in update:
             if name == "messages":
                 fields.append((name, _without_ids(value, message_ids)))
@@ -312,7 +317,7 @@ def _drop_messages(kwargs: MutableMapping[str, Any], message_ids: set[str]) -> N
         command["update"] = fields
 
 
-def _without_messages(state: Mapping[str, Any], message_ids: set[str]) -> Mapping[str, Any]:
+def _without_messages(state: Mapping[str, object], message_ids: set[str]) -> Mapping[str, object]:
     """A state without the messages that have these ids; the same state if it has no messages."""
     messages = state.get("messages")
     if messages is None:
@@ -320,11 +325,11 @@ def _without_messages(state: Mapping[str, Any], message_ids: set[str]) -> Mappin
     return {**state, "messages": _without_ids(messages, message_ids)}
 
 
-def _without_ids(messages: Any, message_ids: set[str]) -> list[Any]:
+def _without_ids(messages: object, message_ids: set[str]) -> list[object]:
     """Those of the messages, as they were sent, that have none of these ids."""
-    remaining = list[Any]()
-    for sent in _as_list(messages):
-        (parsed,) = convert_to_messages([sent])
+    remaining = list[object]()
+    for sent in as_list(messages):
+        parsed = parsed_message(sent)
         if parsed.id not in message_ids:
             remaining.append(sent)
     return remaining

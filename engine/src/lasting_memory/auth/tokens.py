@@ -6,7 +6,7 @@ that a claim gives; `_user` and `_user_of_dev_token` make a refusal of it.
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 from urllib.parse import parse_qsl, unquote
 
 import jwt
@@ -41,6 +41,20 @@ def _refused(detail: str) -> Auth.exceptions.HTTPException:
     return Auth.exceptions.HTTPException(status_code=401, detail=detail)
 
 
+class TokenUser(TypedDict):
+    """The user that a token names, as the platform passes it on.
+
+    `claims` are those of groups, if there are any. `expires_at` says until when a JSON web token
+    proves all this, in seconds since 1970; a development token has no end.
+    """
+
+    identity: str
+    org_id: str
+    permissions: list[str]
+    claims: NotRequired[dict[str, str]]
+    expires_at: NotRequired[int]
+
+
 class Tokens:
     """Verifies Authorization headers.
 
@@ -55,12 +69,10 @@ class Tokens:
             self._keys = KeySet(settings.auth_jwks_url)
         self._issuers = Issuers(settings.issuers)
 
-    async def user(self, authorization: str | None) -> dict[str, Any]:
+    async def user(self, authorization: str | None) -> TokenUser:
         """The user behind an Authorization header.
 
-        It has `identity`, `org_id`, `permissions`, and the kept `claims` if there are any.
-        `expires_at` says until when a JSON web token proves this, in seconds since 1970.
-        Development tokens have no end. Raises a 401 for a missing or unusable token, and
+        Raises a 401 for a missing or unusable token, and
         `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
         """
         scheme, _, token = (authorization or "").partition(" ")
@@ -79,7 +91,7 @@ class Tokens:
             "Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that."
         )
 
-    def _user_of_dev_token(self, token: str) -> dict[str, Any]:
+    def _user_of_dev_token(self, token: str) -> TokenUser:
         """The user that a development token names. Raises a 401 for one that cannot be read."""
         claims = self._claims_of_dev_token(token)
         try:
@@ -87,7 +99,7 @@ class Tokens:
         except UnreadableClaimError as error:
             raise _refused(f"The token's claim {error}.") from None
 
-    def _claims_of_dev_token(self, token: str) -> dict[str, Any]:
+    def _claims_of_dev_token(self, token: str) -> dict[str, object]:
         """The claims of a development token, `dev:<org>:<identity>?<claim>=<value>`. Raises a 401
         for another form.
         """
@@ -120,19 +132,14 @@ class Tokens:
             "sub": name,
         }
 
-    async def _verified_claims(self, token: str) -> dict[str, Any]:
+    async def _verified_claims(self, token: str) -> dict[str, object]:
         """The claims of a JSON web token whose signature and times are right. Raises a 401 for any
         other.
         """
-        key: Any = self._settings.auth_jwt_secret
         try:
-            # The whole key, not its `.key`: a token must name the algorithm that this key is for
-            if self._keys:
-                header = jwt.get_unverified_header(token)
-                key = await self._keys.key(header.get("kid"), header.get("alg"))
             return jwt.decode(
                 token,
-                key,
+                await self._key_of(token),
                 algorithms=ASYMMETRIC if self._keys else ["HS256"],
                 leeway=CLOCK_SKEW_SECONDS,
                 # These three are checked here, by the claims that the settings name, and in the
@@ -153,7 +160,20 @@ class Tokens:
         except jwt.PyJWTError as error:
             raise _refused(f"The token is not valid: {error}.") from None
 
-    def _user(self, claims: Mapping[str, Any]) -> dict[str, Any]:
+    async def _key_of(self, token: str) -> jwt.PyJWK | str:
+        """The key with which a JSON web token is verified.
+
+        Raises `jwt.PyJWTError` if there is none, and `KeySet.key`'s 503.
+        """
+        if self._keys:
+            header = jwt.get_unverified_header(token)
+            # The whole key, not its `.key`: a token must name the algorithm that this key is for
+            return await self._keys.key(header.get("kid"), header.get("alg"))
+        if not self._settings.auth_jwt_secret:
+            raise jwt.PyJWTError("no key is set with which it could be verified")
+        return self._settings.auth_jwt_secret
+
+    def _user(self, claims: Mapping[str, object]) -> TokenUser:
         """The user that verified claims name.
 
         Raises a 401 that names the claim which cannot be read, and never its value.
@@ -170,7 +190,7 @@ class Tokens:
         except UnreadableClaimError as error:
             raise _refused(f"The token's claim {error}.") from None
 
-    def _issuer_of(self, claims: Mapping[str, Any]) -> str:
+    def _issuer_of(self, claims: Mapping[str, object]) -> str:
         """The issuer of a token, in its one spelling; "" where `AUTH_ISSUER` is not set.
 
         Raises a 401 for a token without an issuer, `UnreadableClaimError` for one that is not listed.
@@ -189,7 +209,7 @@ class Tokens:
             )
         return issuer
 
-    def _check_audience(self, claims: Mapping[str, Any]) -> None:
+    def _check_audience(self, claims: Mapping[str, object]) -> None:
         """Raise `UnreadableClaimError` for a token that is for nobody, or for others than
         `AUTH_AUDIENCE` lists, and a 401 for one that names no audience where some are listed.
         """
@@ -227,9 +247,7 @@ class Tokens:
             )
         return identity
 
-    def _user_of(
-        self, claims: Mapping[str, Any], identity: str | None, path: str
-    ) -> dict[str, Any]:
+    def _user_of(self, claims: Mapping[str, object], identity: str | None, path: str) -> TokenUser:
         """The user of this identity, with what else the claims say of them.
 
         The claim at `path` holds the identity. Raises a 401, or `UnreadableClaimError`.
@@ -249,7 +267,7 @@ class Tokens:
             raise _refused(
                 f"The token has no claim {self._settings.org_claim!r}, which names the organization. {fix}"
             )
-        user: dict[str, Any] = {
+        user: TokenUser = {
             "identity": identity,
             "org_id": org_id or self._settings.fallback_org,
             "permissions": permissions,
@@ -260,7 +278,7 @@ class Tokens:
         return user
 
 
-def _check_verified(claims: Mapping[str, Any], path: str) -> None:
+def _check_verified(claims: Mapping[str, object], path: str) -> None:
     """Raise `UnreadableClaimError` if the identity is an email address that is not verified.
 
     Anybody may have typed it.
@@ -276,13 +294,14 @@ def _check_verified(claims: Mapping[str, Any], path: str) -> None:
         )
 
 
-def _expiry_of(claims: Mapping[str, Any]) -> int:
+def _expiry_of(claims: Mapping[str, object]) -> int:
     """When a token's claims cease to hold, in seconds since 1970.
 
     A token may be accepted for the clocks' difference alone. It holds until that is over, too: its
     request needs its claims.
     """
-    expires_at = int(claims["exp"])
+    # PyJWT has read it as a whole number.
+    expires_at = int(cast("float | str", claims["exp"]))
     if expires_at <= time.time():
         expires_at += CLOCK_SKEW_SECONDS
     return min(expires_at, _LATEST_EXPIRY)
