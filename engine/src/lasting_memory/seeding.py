@@ -22,11 +22,12 @@ import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.schema import Assistant, SearchItem
 
 from lasting_memory import settings
 from lasting_memory.agent.prompt import policies_left_out
@@ -45,13 +46,14 @@ EMBEDDINGS = "embeddings"
 # Marks the cron that this command owns. It leaves other crons alone.
 CRON_MARK = {"created_by": "seeds"}
 _PAGE = 100
+_Entry = TypeVar("_Entry")
 
 
 class Change(NamedTuple):
     """A change of a deployment: what it is, in a line for people, and the call that makes it."""
 
     line: str
-    apply: Callable[[], Awaitable[Any]]
+    apply: Callable[[], Awaitable[object]]
 
 
 class PartlySeededError(SeedError):
@@ -122,45 +124,55 @@ async def file_changes(
     return changes
 
 
-async def _stored_files(client: LangGraphClient, namespace: Namespace) -> dict[str, Any]:
+async def _stored_files(
+    client: LangGraphClient, namespace: Namespace
+) -> dict[str, Mapping[str, object]]:
     """The values of a namespace's items, by key."""
-    search = partial(client.store.search_items, namespace)
-    items = await _pages(search, "items")
+
+    async def page(offset: int) -> list[SearchItem]:
+        found = await client.store.search_items(namespace, limit=_PAGE, offset=offset)
+        return found["items"]
+
+    items = await _all_pages(page)
     return {item["key"]: item["value"] for item in items}
 
 
-def _is_same_file(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _is_same_file(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
     """Whether two files, as the store has them, have the same content in the same encoding."""
     if old.get("content") != new["content"]:
         return False
-    return bool(old.get("encoding") == new["encoding"])
+    return old.get("encoding") == new["encoding"]
 
 
 def _is_allowed(
     deployment: Deployment,
     folder: SeedFolder,
     path: str,
-    old: Mapping[str, Any] | None,
-    new: Mapping[str, Any] | None,
+    old: Mapping[str, object] | None,
+    new: Mapping[str, object] | None,
 ) -> bool:
     """Whether the deployment's checks allow what the file of a skill or a policy becomes.
 
     `path` is as the agent sees it. `new` is None where the file is deleted. A refusal becomes one
     of the folder's faults.
     """
-    before = None
-    if old:
-        old_content = old.get("content")
-        if isinstance(old_content, str):  # an operator may have put anything there
-            before = old_content
-    after = new["content"] if new else None
-    change = FileChange(path, before, after, Author("seed"))
+    change = FileChange(path, _text_of(old), _text_of(new), Author("seed"))
     try:
         validation.check_change(deployment, change)
     except validation.RefusedWrite as error:
         folder.faults.append(f"{change.path} cannot be seeded. {error}")
         return False
     return True
+
+
+def _text_of(file: Mapping[str, object] | None) -> str | None:
+    """The content of a file; None where there is no file, or no text in it: an operator may have put
+    anything there.
+    """
+    content = file.get("content") if file else None
+    if not isinstance(content, str):
+        return None
+    return content
 
 
 async def cron_changes(
@@ -171,7 +183,7 @@ async def cron_changes(
     Its time zone is `CONSOLIDATION_TIMEZONE`. Without a schedule, or without consolidation, there is
     none afterwards. `graphs` are those of the deployment's assistants.
     """
-    crons: Any = await client.crons.search(
+    crons = await client.crons.search(
         metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc"
     )
     # The assistant of a graph that was taken off stays in the database.
@@ -214,7 +226,7 @@ async def embedding_changes(client: LangGraphClient) -> list[Change]:
     Each deletes by which model a person's conversations are embedded.
     """
     root = f"{namespaces.RECALL_PREFIX}texts"
-    people = await _pages(client.store.list_namespaces, "namespaces", prefix=[root])
+    people = await _namespaces(client, root)
     changes = list[Change]()
     for _, person in people:
         namespace = [root, person]
@@ -224,22 +236,35 @@ async def embedding_changes(client: LangGraphClient) -> list[Change]:
     return changes
 
 
-async def _pages(
-    search: Callable[..., Awaitable[Any]], part: str | None = None, **query: Any
-) -> list[Any]:
-    """All that a search of the platform finds.
+async def _namespaces(client: LangGraphClient, root: str) -> list[list[str]]:
+    """The namespaces in the store whose first part this is."""
 
-    Its answers are lists. Where they are mappings, `part` names the list in them.
+    async def page(offset: int) -> list[list[str]]:
+        found = await client.store.list_namespaces(prefix=[root], limit=_PAGE, offset=offset)
+        return found["namespaces"]
+
+    return await _all_pages(page)
+
+
+async def _assistants(client: LangGraphClient) -> list[Assistant]:
+    """The assistants of a deployment."""
+
+    async def page(offset: int) -> list[Assistant]:
+        return await client.assistants.search(limit=_PAGE, offset=offset)
+
+    return await _all_pages(page)
+
+
+async def _all_pages(page: Callable[[int], Awaitable[list[_Entry]]]) -> list[_Entry]:
+    """All that a search of the platform finds. `page` gives at most `_PAGE` entries, from this one
+    on.
     """
-    entries = list[Any]()
+    entries = list[_Entry]()
     while True:
-        answer = await search(limit=_PAGE, offset=len(entries), **query)
-        page = answer
-        if answer and part:
-            page = answer[part]
-        if not page:
+        found = await page(len(entries))
+        if not found:
             return entries
-        entries += page
+        entries += found
 
 
 async def seed(
@@ -256,7 +281,7 @@ async def seed(
     """
     graphs = set[str]()
     agents = list[str]()
-    for assistant in await _pages(client.assistants.search):
+    for assistant in await _assistants(client):
         graph = assistant["graph_id"]
         graphs.add(graph)
         if graph != settings.CONSOLIDATION_GRAPH:
@@ -287,7 +312,7 @@ async def _add_stored_policies(client: LangGraphClient, folder: SeedFolder) -> N
     """Let the folder have the namespaces of stored policies, too, so that it has no files for them
     and these are deleted.
     """
-    stored = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
+    stored = await _namespaces(client, "policies")
     all_files = dict[Namespace, Files]()
     for parts in stored:
         namespace = tuple(parts)

@@ -243,6 +243,26 @@ class Silent(QuietHandler):
             self.rfile.read(1)  # until the other side is gone
 
 
+class Another(QuietHandler):
+    """A server that says in a form of its own who somebody is."""
+
+    def do_GET(self) -> None:  # noqa: N802  # as above
+        if self.path.startswith("/ok"):
+            self.send(200, b'{"ok": true}')
+        elif self.path == "/memory":
+            self.send(401, b"{}")
+        else:
+            self.send(200, b'{"agents": "agent"}')
+
+
+def test_the_smoke_test_says_in_one_line_which_answer_it_does_not_know() -> None:
+    with LoopbackServer(Another) as another:
+        done = smoke(another.url, "a token")
+    assert (claims(done.stdout), done.returncode) == (["health"], 1)
+    (line,) = done.stderr.splitlines()
+    assert "GET /memory/me answered in a form that is not known here" in line
+
+
 def test_ctrl_c_ends_a_chat_without_a_traceback_also_pressed_twice() -> None:
     with LoopbackServer(Silent) as silent:
         command = [

@@ -11,10 +11,10 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from io import TextIOWrapper
-from typing import Any
+from typing import TypedDict
 from urllib.parse import quote
 
 import httpx
@@ -51,6 +51,10 @@ _ERRORS: list[type[Exception]] = [*_OWN_ERROR_CLASSES, *ProviderError.__subclass
 OWN_ERRORS = {kind.__name__ for kind in _ERRORS}
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
+
+
+class _RunInput(TypedDict):
+    messages: list[dict[str, str]]
 
 
 class Chat:
@@ -93,7 +97,7 @@ class Chat:
         """Makes a file what it was at a revision. A path may leave out its folder."""
         if not path.startswith("/"):
             path = f"/memories/{path}"
-        body: dict[str, Any] = {"path": path, "revision": revision}
+        body: dict[str, object] = {"path": path, "revision": revision}
         if revision.isdecimal():
             body["revision"] = int(revision)
         undone = await self._client.http.post("/memory/undo", json=body)
@@ -121,11 +125,11 @@ class Chat:
         if not self._thread:
             thread = await self._client.threads.create()
             self._thread = thread["thread_id"]
-        message: Any = {"messages": [{"role": "user", "content": text}]}
+        message = {"role": "user", "content": text}
         async for part in self._client.runs.stream(
             self._thread,
             self._graph,
-            input=message,
+            input=_RunInput(messages=[message]),
             stream_mode=["messages-tuple", "updates"],
             on_disconnect="cancel",
         ):
@@ -141,7 +145,7 @@ class Chat:
         out.print()
 
 
-def _print_chunk(message: dict[str, Any]) -> None:
+def _print_chunk(message: Mapping[str, object]) -> None:
     """Print a chunk of a streamed message: text, names of called tools, a tool's answer in a line."""
     content = message["content"]
     if message["type"] == "tool":
@@ -150,18 +154,18 @@ def _print_chunk(message: dict[str, Any]) -> None:
         out.print(f"  {line[:200]}", style="dim")
         return
     out.print(piece_text(content), end="")
-    calls = message.get("tool_call_chunks") or message.get("tool_calls") or []
-    for call in calls:
-        name = call.get("name")
-        if name:
-            out.print(f"\n  {name}", style="dim")
-    metadata = message.get("response_metadata") or {}
-    cut = metadata.get(CUT)
-    if cut:
-        out.print(f"\n{cut}", style="yellow")
+    calls = message.get("tool_call_chunks") or message.get("tool_calls")
+    if isinstance(calls, list):
+        for call in calls:
+            name = call.get("name")
+            if name:
+                out.print(f"\n  {name}", style="dim")
+    metadata = message.get("response_metadata")
+    if isinstance(metadata, Mapping) and metadata.get(CUT):
+        out.print(f"\n{metadata[CUT]}", style="yellow")
 
 
-def _error_line(error: Any) -> str:
+def _error_line(error: object) -> str:
     """What the platform says of a run that failed: the error's class, and its message where people
     may know it.
 

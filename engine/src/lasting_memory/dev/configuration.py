@@ -1,6 +1,6 @@
 """What the development server is told in place of a deployment's langgraph.json."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from lasting_memory import settings
 
@@ -10,7 +10,7 @@ _POSTGRES_STORE = settings.ENGINE / "postgres" / "store.py"
 ON_POSTGRES = {name: {"path": f"{_POSTGRES_STORE}:{name}"} for name in ("store", "checkpointer")}
 
 
-def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]:
+def configuration(deployed: Mapping[str, object], *, postgres: bool) -> dict[str, object]:
     """The server's configuration, given langgraph.json's: the same, with the app and the database
     of development.
 

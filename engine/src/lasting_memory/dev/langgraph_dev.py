@@ -6,7 +6,10 @@ python -m lasting_memory.dev.langgraph_dev dev --config ...
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from uvicorn.supervisors.basereload import BaseReload
 
 # `langgraph dev` waits for every answer before it ends, even for a model that hangs: here that is a
 # second. It closes an idle connection after 5 s, and so does httpx: a request sent in that moment
@@ -44,7 +47,7 @@ class _Watch:
         self._servers = list[object]()
         self._reported_server: object = None  # the last one whose end was reported
 
-    def changes(self, reloader: Any) -> list[Path] | None:
+    def changes(self, reloader: "BaseReload") -> list[Path] | None:
         """What has changed, for uvicorn's reloader. Ends it if its first server ended by an error."""
         server = reloader.process
         if server not in self._servers:
@@ -57,8 +60,7 @@ class _Watch:
                 "The server has ended; why is above. The next change of a file starts it again, Ctrl-C ends.",
                 flush=True,
             )
-        changed: list[Path] | None = reloader.should_restart()
-        return changed
+        return reloader.should_restart()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from lasting_memory.dev.engine_source import FOLDER, NAME, WHEELS, UpgradeError
 from lasting_memory.dev.upper_bounds import without_upper_bounds
@@ -24,6 +24,15 @@ _PYTHON = "3.11"
 _PIN = re.compile(r'"([A-Za-z0-9._-]+)((?:\[[^\]"]*\])?)==([^";]+)"')
 _CONSTRAINTS = re.compile(r"^constraint-dependencies = \[[^\]]*\]$", re.MULTILINE)
 _API_VERSION = re.compile('("api_version": *)"[^"]*"')
+# A pyproject.toml, as far as it says what is required. A group may include another, by a table.
+_Project = TypedDict(
+    "_Project",
+    {"dependencies": list[str], "optional-dependencies": NotRequired[dict[str, list[str]]]},
+)
+_Document = TypedDict(
+    "_Document",
+    {"project": _Project, "dependency-groups": NotRequired[dict[str, list[object]]]},
+)
 
 
 def upgrade_beyond_bounds(template: Path) -> None:
@@ -54,7 +63,8 @@ def upgrade_packages(template: Path) -> None:
     """
     project_path = template / "pyproject.toml"
     project_text = project_path.read_text("utf-8")
-    document = tomllib.loads(project_text)
+    # The form of the file is that of packaging.python.org.
+    document = cast("_Document", tomllib.loads(project_text))
     requirements = unpinned(document)
     try:
         # uv reads the list, too, and would resolve the versions of today.
@@ -113,22 +123,21 @@ def versions_of(constraints: str) -> dict[str, str]:
     return versions
 
 
-def unpinned(document: Mapping[str, Any]) -> list[str]:
+def unpinned(document: _Document) -> list[str]:
     """What a pyproject.toml requires, without exact versions.
 
     A pin of the engine stays, with the tools of its extra `dev`: a wheel is one version.
     """
     project = document["project"]
-    requirements = list[str](project["dependencies"])
+    requirements = list(project["dependencies"])
     extras = project.get("optional-dependencies", {})
     for extra in extras.values():
         requirements += extra
     groups = document.get("dependency-groups", {})
     for group in groups.values():
         for part in group:
-            # A group may also include another, by a table. The engine is a folder, or pinned above.
-            is_engine_or_group = not isinstance(part, str) or part.startswith(NAME)
-            if not is_engine_or_group:
+            # The engine is a folder, or pinned above.
+            if isinstance(part, str) and not part.startswith(NAME):
                 requirements.append(part)
     return [_without_version(requirement) for requirement in requirements]
 

@@ -9,10 +9,12 @@ have no memory, because the test deletes everything of theirs.
 import argparse
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NotRequired, TypeVar
 
 import httpx
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from lasting_memory.settings import check_server, given_token
 
@@ -21,6 +23,57 @@ MARK = "/memories/smoke-test.md"
 # Seconds for a model's answer.
 TURN_SECONDS = 180.0
 
+# --- Answers, as far as they are looked at
+
+
+class _Route(TypedDict):
+    shared: bool
+    namespace: object
+
+
+class _Person(TypedDict):
+    agents: list[str]
+    routes: dict[str, _Route]
+
+
+class _File(TypedDict):
+    path: str
+
+
+class _Folder(_File):
+    files: list[object]
+
+
+class _Memory(TypedDict):
+    files: list[_File]
+    shared: list[_Folder]
+
+
+class _Text(TypedDict):
+    content: str
+
+
+class _Items(TypedDict):
+    items: list[object]
+
+
+class _Conversations(TypedDict):
+    conversations: list[object]
+
+
+class _Thread(TypedDict):
+    thread_id: str
+
+
+@with_config(ConfigDict(extra="allow"))
+class _State(TypedDict):
+    messages: NotRequired[list[dict[str, object]] | None]
+
+
+# --- The test
+
+_Answer = TypeVar("_Answer")
+
 
 class SmokeTest:
     """A deployment as the person whom `client` signs in. Its methods exit at what does not hold."""
@@ -28,7 +81,7 @@ class SmokeTest:
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
         self._word = f"smoke{uuid.uuid4().hex[:8]}"
-        about = self._ask("GET", "/memory/me")
+        about = self._ask(_Person, "GET", "/memory/me")
         self._routes = about["routes"]
         self._agent = about["agents"][0]
         # Nobody has files of their own.
@@ -40,7 +93,7 @@ class SmokeTest:
         if not self._is_shared:
             paths = [file["path"] for file in self._files()]
         query = {"limit": 1, "metadata": {"graph_id": self._agent}}
-        conversations = self._ask("POST", "/threads/search", query)
+        conversations = self._ask(list[object], "POST", "/threads/search", query)
         has_memory = paths or conversations
         is_of_earlier_test = MARK in paths
         hold(
@@ -62,17 +115,16 @@ class SmokeTest:
             yield "consolidation"
         self._check_search(thread)
         yield "search"
-        export = self._ask("GET", "/memory/export")
+        export = self._ask(_Conversations, "GET", "/memory/export")
         exported_text = str(export["conversations"])
         hold(thread in exported_text, "The export lacks the conversation.")
         yield "export"
 
     def delete(self) -> None:
         """Forgets the person, and looks for what is still there."""
-        self._ask("DELETE", "/memory")
-        remaining = list[Any]()
-        remaining += self._ask("POST", "/threads/search", {"limit": 1})
-        found = self._ask("GET", "/memory/search", q=self._word)
+        self._ask(object, "DELETE", "/memory")
+        remaining = self._ask(list[object], "POST", "/threads/search", {"limit": 1})
+        found = self._ask(_Conversations, "GET", "/memory/search", q=self._word)
         remaining += found["conversations"]
         if not self._is_shared:
             remaining += self._files()
@@ -82,18 +134,18 @@ class SmokeTest:
     def _check_write(self) -> None:
         """What the person writes can be read."""
         body = {"content": f"- {self._word}\n"}
-        self._ask("PUT", "/memory/file", body, path=MARK)
-        file = self._ask("GET", "/memory/file", path=MARK)
+        self._ask(object, "PUT", "/memory/file", body, path=MARK)
+        file = self._ask(_Text, "GET", "/memory/file", path=MARK)
         hold(self._word in file["content"], f"{MARK} lacks what was written.")
 
     def _check_groups(self) -> Iterator[str]:
         """The folders of groups list what their namespaces hold. Yields a claim for each."""
-        memory = self._ask("GET", "/memory")
+        memory = self._ask(_Memory, "GET", "/memory")
         for folder in memory["shared"]:
             path = folder["path"]
             route = self._routes[path]
             search = {"namespace_prefix": route["namespace"], "limit": 1_000}
-            found = self._ask("POST", "/store/items/search", search)
+            found = self._ask(_Items, "POST", "/store/items/search", search)
             hold(
                 len(found["items"]) == len(folder["files"]),
                 f"{path} lists other files than its namespace holds.",
@@ -123,25 +175,34 @@ class SmokeTest:
         hold(results, "The model did not search.")
         hold(thread in str(results), "The search did not find the turn.")
 
-    def _files(self) -> list[Any]:
+    def _files(self) -> list[_File]:
         """The person's files."""
-        memory = self._ask("GET", "/memory")
-        files: list[Any] = memory["files"]
-        return files
+        memory = self._ask(_Memory, "GET", "/memory")
+        return memory["files"]
 
-    def _ask(self, method: str, url: str, body: Any = None, **parameters: str) -> Any:
-        """The JSON of an answer. Exits if the answer is no success."""
+    def _ask(
+        self,
+        kind: type[_Answer],
+        method: str,
+        url: str,
+        body: Mapping[str, object] | None = None,
+        **parameters: str,
+    ) -> _Answer:
+        """The JSON of an answer. Exits if the answer is no success, or not of this kind."""
         answer = self._client.request(method, url, json=body, params=parameters)
         shown = answer.text[:200]
         hold(answer.is_success, f"{method} {url} answered {answer.status_code}: {shown}")
-        return answer.json()
+        try:
+            return TypeAdapter(kind).validate_json(answer.content)
+        except ValidationError:
+            sys.exit(f"FAILED  {method} {url} answered in a form that is not known here: {shown}")
 
-    def _say(self, text: str) -> tuple[str, list[dict[str, Any]]]:
+    def _say(self, text: str) -> tuple[str, list[dict[str, object]]]:
         """Says something in a new thread. Returns the thread's id, and its messages afterwards."""
-        thread = self._ask("POST", "/threads", {})["thread_id"]
+        thread = self._ask(_Thread, "POST", "/threads", {})["thread_id"]
         message = {"role": "user", "content": text}
         body = {"assistant_id": self._agent, "input": {"messages": [message]}}
-        values = self._ask("POST", f"/threads/{thread}/runs/wait", body)
+        values = self._ask(_State, "POST", f"/threads/{thread}/runs/wait", body)
         messages = values.get("messages") or [{}]
         hold(
             messages[-1].get("type") == "ai",

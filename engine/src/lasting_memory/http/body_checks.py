@@ -6,7 +6,7 @@ which survives the deletion of the first. It also parses bodies of any shape in 
 """
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import numpy as np
@@ -83,8 +83,8 @@ class Fields(BaseModel):
     thread_id: _Id | None = None
     thread_ids: list[_Id] | None = None
     checkpoint_id: StrictStr | None = None
-    checkpoint: dict[str, Any] | None = None
-    langsmith_tracer: dict[str, Any] | None = None
+    checkpoint: dict[str, object] | None = None
+    langsmith_tracer: dict[str, object] | None = None
 
 
 class _History(Fields):

@@ -9,12 +9,12 @@ import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import uuid4
 
 from fastapi import Header
 from fastapi.responses import StreamingResponse
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -58,9 +58,22 @@ _LASTING = frozenset({403, 409, 429})
 _JSON_LINES = "application/x-ndjson"
 # Of this process: each person waits here for their turn to have a text read.
 _readings = consolidation.Places()
-# Parts of texts that are read; the event loop itself keeps no task alive.
-_tasks = set[asyncio.Task[dict[str, Any] | NothingToDo]]()
 logger = logging.getLogger(__name__)
+
+
+class _Report(BaseModel):
+    """What a run answers about its part of a text, as far as it is told."""
+
+    reason: str
+    status: str = ""  # "" of a run that did not begin, or failed
+    notes: list[Note] = []
+    proposed: int = 0
+    left_out: dict[str, LeftOut] = {}
+    invented: list[str] = []
+
+
+# Parts of texts that are read; the event loop itself keeps no task alive.
+_tasks = set[asyncio.Task[_Report]]()
 
 
 class TextToBring(Sent):
@@ -127,7 +140,7 @@ async def _json_lines(steps: AsyncIterator[PartBegins | Brought]) -> AsyncIterat
         yield _json_line(refusal.model_dump())
 
 
-def _json_line(value: Mapping[str, Any]) -> bytes:
+def _json_line(value: Mapping[str, object]) -> bytes:
     """A value as a line of JSON."""
     line = json.dumps(value)
     return f"{line}\n".encode()
@@ -159,7 +172,7 @@ async def _read_text(
         except HTTPException as error:
             if len(parts) == 1:
                 raise
-            report = {"reason": str(error.detail)}
+            report = _Report(reason=str(error.detail))
             if error.status_code in _LASTING:
                 failures_in_a_row = _MOST_FAILURES
         was_read = summary.add(report, entries)
@@ -167,7 +180,7 @@ async def _read_text(
             failures_in_a_row = 0
         else:
             failures_in_a_row += 1
-            failure = FailedPart(part=number, reason=report["reason"])
+            failure = FailedPart(part=number, reason=report.reason)
             failures.append(failure)
     proposal = await _proposal_of(caller, text_id)
     yield summary.answer(proposal, len(parts), failures)
@@ -187,7 +200,7 @@ async def _proposal_of(caller: PersonRequest, text_id: str) -> Proposal | None:
 
 async def _in_own_task(
     caller: PersonRequest, owner: consolidation.Owner, part: consolidation.Part
-) -> dict[str, Any]:
+) -> _Report:
     """The report of the run that reads a part, in a task that goes on even if the client goes away.
 
     So no thread is left with a part of the text. Raises `HTTPException` as `run_and_wait`.
@@ -195,13 +208,10 @@ async def _in_own_task(
     task = asyncio.create_task(_read_part(caller, owner, part))
     _tasks.add(task)
     task.add_done_callback(_forget_task)
-    report = await asyncio.shield(task)
-    if isinstance(report, NothingToDo):
-        return report.model_dump()
-    return report
+    return await asyncio.shield(task)
 
 
-def _forget_task(task: asyncio.Task[dict[str, Any] | NothingToDo]) -> None:
+def _forget_task(task: asyncio.Task[_Report]) -> None:
     """Let go of a task that has ended, and log its error."""
     _tasks.discard(task)
     if task.cancelled():
@@ -213,16 +223,28 @@ def _forget_task(task: asyncio.Task[dict[str, Any] | NothingToDo]) -> None:
 
 async def _read_part(
     caller: PersonRequest, owner: consolidation.Owner, part: consolidation.Part
-) -> dict[str, Any] | NothingToDo:
+) -> _Report:
     """The report of the run that reads a part of a text, once it is this person's turn."""
     rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
     at_once = rules.at_once + 1
     seconds = consolidation.TURN_SECONDS
     async with _readings.taken(caller.actor, at_once, seconds) as is_turn:
-        if not is_turn:
-            return nothing_to_do(consolidation.READING, dry_run=False)
-        text = await platform.in_thread(part.dumped)
-        return await run_and_wait(caller, owner, Trigger.BRING, text)
+        if is_turn:
+            text = await platform.in_thread(part.dumped)
+            answer = await run_and_wait(caller, owner, Trigger.BRING, text)
+        else:
+            answer = nothing_to_do(consolidation.READING, dry_run=False)
+    if isinstance(answer, NothingToDo):
+        return _Report(reason=answer.reason, notes=answer.notes)
+    return _Report.model_validate(answer)
+
+
+def _counted(texts: Mapping[str, Sequence[str]]) -> dict[str, LeftOut]:
+    """What is left out, by reason, as a person is told of it. `texts` are by reason."""
+    counts = dict[str, LeftOut]()
+    for reason, count in consolidation.counted(texts).items():
+        counts[reason] = LeftOut.model_validate(count)
+    return counts
 
 
 class _Summary:
@@ -233,46 +255,42 @@ class _Summary:
         self._proposed = 0
         self._reasons = list[str]()
         self._invented = list[str]()
-        self._left_out = consolidation.counted(text.left_out)
+        self._left_out = _counted(text.left_out)
         self._notes = list[Note]()
 
-    def add(self, report: Mapping[str, Any], entries: Sequence[consolidation.Entry]) -> bool:
+    def add(self, report: _Report, entries: Sequence[consolidation.Entry]) -> bool:
         """Add the report of a part. Returns whether it was read."""
-        for noted in report.get("notes", []):
-            note = Note.model_validate(noted)
+        for note in report.notes:
             if note not in self._notes:
                 self._notes.append(note)
-        reason = report["reason"]
+        reason = report.reason
         if reason and reason not in self._reasons:
             self._reasons.append(reason)
-        if report.get("status") not in {"done", "proposed"}:
+        if report.status not in {"done", "proposed"}:
             self.leave_out("failed", entries)
             return False
-        self._proposed += report["proposed"]
-        self._invented += report["invented"]
-        for left_out_because, left_out in report["left_out"].items():
+        self._proposed += report.proposed
+        self._invented += report.invented
+        for left_out_because, left_out in report.left_out.items():
             self._add_left_out(left_out_because, left_out)
         return True
 
     def leave_out(self, reason: str, entries: Sequence[consolidation.Entry]) -> None:
         """Count entries as left out for this reason."""
         texts = [entry.text for entry in entries]
-        counted = consolidation.counted({reason: texts})
+        counted = _counted({reason: texts})
         self._add_left_out(reason, counted[reason])
 
-    def _add_left_out(self, reason: str, left_out: Mapping[str, Any]) -> None:
+    def _add_left_out(self, reason: str, left_out: LeftOut) -> None:
         """Add to what is left out for this reason: how many entries, and the first of their lines."""
-        total = self._left_out.setdefault(reason, {"count": 0, "lines": []})
-        lines = total["lines"] + left_out["lines"]
-        total["lines"] = lines[:_LINES_TOLD]
-        total["count"] += left_out["count"]
+        earlier = self._left_out.get(reason, LeftOut(count=0, lines=[]))
+        count = earlier.count + left_out.count
+        lines = [*earlier.lines, *left_out.lines]
+        self._left_out[reason] = LeftOut(count=count, lines=lines[:_LINES_TOLD])
 
     def answer(self, proposal: Proposal | None, parts: int, failures: list[FailedPart]) -> Brought:
         """The answer about the whole text, which has so many parts."""
-        framing = consolidation.counted({"framing": self._text.framing})
-        left_out = dict[str, LeftOut]()
-        for reason, counted in self._left_out.items():
-            left_out[reason] = LeftOut.model_validate(counted)
+        framing = _counted({"framing": self._text.framing})
         sentences = [self._sentence(), *self._reasons]
         return Brought(
             proposal=proposal,
@@ -280,7 +298,7 @@ class _Summary:
             notes=self._notes,
             found=self._text.found,
             proposed=self._proposed,
-            left_out=left_out,
+            left_out=self._left_out,
             invented=self._invented[:_LINES_TOLD],
             framing=framing.get("framing", LeftOut(count=0, lines=[])),
             parts=parts,
@@ -292,9 +310,8 @@ class _Summary:
         total = 0
         reasons = list[str]()
         for reason, left_out in self._left_out.items():
-            count = left_out["count"]
-            total += count
-            reasons.append(f"{_BECAUSE[reason]} ({count:,})")
+            total += left_out.count
+            reasons.append(f"{_BECAUSE[reason]} ({left_out.count:,})")
         sentence = f"{self._text.found:,} found, {self._proposed:,} proposed, {total:,} left out"
         if reasons:
             listed_reasons = "; ".join(reasons)

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TypedDict
 
 from fastapi import Depends, Request
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, ConflictError, NotFoundError
+from langgraph_sdk.schema import RunCreateMetadata
 from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, platform
@@ -21,6 +22,10 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 # A confirmed estimate may be so many times what is estimated now: people talk meanwhile.
 _MAX_TIMES_ESTIMATE = 2
+
+
+class _RunInput(TypedDict):
+    messages: list[dict[str, str]]
 
 
 def _check_is_on(request: Request) -> None:
@@ -53,14 +58,14 @@ async def run_and_wait(
     text: str = "",
     *,
     dry_run: bool = False,
-) -> dict[str, Any] | NothingToDo:
+) -> dict[str, object] | NothingToDo:
     """The report of a run whose thread is deleted at its end.
 
     Raises `HTTPException` with the platform's status if the run cannot begin, 409 if the person was
     forgotten meanwhile, and 502 if it failed.
     """
     name = "dry run" if dry_run else "run"
-    context: Any = {**owner.context(), "dry_run": dry_run}
+    context: dict[str, str | bool] = {**owner.context(), "dry_run": dry_run}
     try:
         async with platform.acting_as_caller(caller.http), get_client() as client:
             answer = await _last_message(client, trigger, text, context)
@@ -73,8 +78,10 @@ async def run_and_wait(
     if answer is None:
         raise HTTPException(502, f"The {name} failed; see the server's log.")
     try:
-        report: dict[str, Any] = json.loads(answer)
+        report: object = json.loads(answer)
     except ValueError:
+        report = None
+    if not isinstance(report, dict):  # a sentence
         return nothing_to_do(answer, dry_run=dry_run)
     return report
 
@@ -90,16 +97,15 @@ def nothing_to_do(reason: str, *, dry_run: bool) -> NothingToDo:
 
 
 async def _last_message(
-    client: LangGraphClient, trigger: Trigger, text: str, context: Any
+    client: LangGraphClient, trigger: Trigger, text: str, context: Mapping[str, str | bool]
 ) -> str | None:
     """Run consolidation, and return what it said last; None if it did not come to its end."""
-    messages = list[dict[str, str]]()
+    run_input = _RunInput(messages=[])
     if text:
-        messages.append({"role": "user", "content": text})
-    run_input: Any = {"messages": messages}
-    created_runs = list[Any]()
+        run_input["messages"].append({"role": "user", "content": text})
+    created_runs = list[RunCreateMetadata]()
     with may_set("trigger"):
-        values: Any = await client.runs.wait(
+        values = await client.runs.wait(
             None,
             CONSOLIDATION_GRAPH,
             input=run_input,
@@ -114,20 +120,20 @@ async def _last_message(
     if is_answer:
         return str(message.get("content"))
     # As when it is cancelled: then its thread stays.
-    thread_ids = [run["thread_id"] for run in created_runs]
+    thread_ids = [run["thread_id"] for run in created_runs if run["thread_id"]]
     await _delete_threads(client, thread_ids)
     return None
 
 
-def _final_message(values: Any) -> Mapping[str, Any]:
+def _final_message(values: object) -> Mapping[str, object]:
     """The last message of a thread's state; an empty one where there is none."""
     if not isinstance(values, dict):
         return {}
     messages = values.get("messages")
-    if not messages:
+    if not isinstance(messages, list) or not messages:
         return {}
-    last_message: Mapping[str, Any] = messages[-1]
-    return last_message
+    last_message = messages[-1]
+    return last_message if isinstance(last_message, Mapping) else {}
 
 
 async def _delete_threads(client: LangGraphClient, thread_ids: list[str]) -> None:

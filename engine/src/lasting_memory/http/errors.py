@@ -1,7 +1,8 @@
 """How each error becomes an answer: `{"detail": "..."}` with a status, on all routes of the server."""
 
 import logging
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import cast
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -21,12 +22,13 @@ logger = logging.getLogger("api")
 REFUSAL_KIND = "x-refusal-kind"
 
 
-async def _invalid(_: Request, error: RequestValidationError) -> Response:
+async def _invalid(_: Request, error: Exception) -> Response:
     """The first of pydantic's errors, in one line.
 
     It quotes no value, which may be a credential, or long.
     """
-    problem = error.errors()[0]
+    problems = cast("RequestValidationError", error).errors()
+    problem = problems[0]
     names = problem["loc"]
     if problem["type"] == "json_invalid":
         names = names[:1]  # the rest is a character's number
@@ -51,18 +53,18 @@ async def _refused(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, status, headers)
 
 
-async def _misconfigured(_: Request, error: SettingsError) -> Response:
+async def _misconfigured(_: Request, error: Exception) -> Response:
     """What is wrong with the settings, which an operator mends."""
     return JSONResponse({"detail": str(error)}, 400)
 
 
-async def _failed(request: Request, error: ValueError) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     """The answer to a `ValueError` that is no refusal: 500, as to any error of the server's, also in
     a fork's routes. Its words are for the log alone.
 
     The platform's own routes answer 400 to a value that they cannot use, as without this library.
     """
-    answer = await platform.bad_request(request, error)
+    answer = await platform.bad_request(request, cast("ValueError", error))
     if answer:
         return answer
     logger.error("%s %s failed.", request.method, request.url.path, exc_info=error)
@@ -74,8 +76,10 @@ async def _broken(_: Request, error: Exception) -> Response:
     return JSONResponse({"detail": FAILED}, 500)
 
 
+_Handler = Callable[[Request, Exception], Coroutine[None, None, Response]]
 # Of all routes, the platform's as well. Without that of `ValueError` the platform would answer 400.
-HANDLERS: dict[Any, Any] = {
+# A handler gets errors of its class alone.
+HANDLERS: dict[int | type[Exception], _Handler] = {
     RequestValidationError: _invalid,
     RefusedWrite: _refused,
     identity.IdentityError: _refused,

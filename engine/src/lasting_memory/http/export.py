@@ -7,12 +7,13 @@ it is, "" if it is that of all assistants.
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import httpx
 from fastapi.responses import Response, StreamingResponse
 from langgraph.store.base import BaseStore, Item
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.schema import Thread
+from pydantic import TypeAdapter
 
 from lasting_memory import consolidation, platform
 from lasting_memory.conversations.marks import is_temporary
@@ -51,6 +52,7 @@ router = requests.memory_router()
 _PAGE = 20
 # Ids of conversations that are read at once.
 _IDS = 1_000
+_CHANGES = TypeAdapter(list[ExportedChange])
 
 
 @router.get("/memory/export", response_model=Export, dependencies=[requests.in_turn("export")])
@@ -118,7 +120,7 @@ async def _proposals(
             proposal = ExportedProposal.model_validate({**shown, "assistant_id": assistant_id})
             proposals.append(proposal)
         for proposal_id, proposal_changes in changes_by_id.items():
-            changes[proposal_id] = [_change(change) for change in proposal_changes]
+            changes[proposal_id] = _CHANGES.validate_python(proposal_changes)
     return proposals, changes
 
 
@@ -155,16 +157,6 @@ async def _offers(
             }
         )
     return exported
-
-
-def _change(change: Mapping[str, Any]) -> ExportedChange:
-    """A change of a proposal, as it is exported."""
-    return {
-        "path": change["path"],
-        "before": change["before"],
-        "after": change["after"],
-        "deleted": change["deleted"],
-    }
 
 
 class _Files:
@@ -272,7 +264,7 @@ async def conversations(
 
 async def _thread_ids(client: LangGraphClient, metadata: Mapping[str, str]) -> list[str]:
     """The ids of the conversations with this metadata. Pages of a changing list would skip some."""
-    threads = list[Any]()
+    threads = list[Thread]()
     while True:
         page = await client.threads.search(
             metadata=dict(metadata),

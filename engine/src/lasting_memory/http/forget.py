@@ -9,12 +9,12 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.schema import ThreadStatus
 from starlette.exceptions import HTTPException
 
 from lasting_memory import checkpoints, platform
@@ -208,10 +208,19 @@ async def _threads_with_runs(
     return await _thread_ids(client, actor, ids=everybodys)
 
 
-async def _thread_ids(client: LangGraphClient, actor: identity.Actor, **query: Any) -> set[str]:
-    """Ids of the person's threads that fit the query, at most `_MAX_IDS`."""
+async def _thread_ids(
+    client: LangGraphClient,
+    actor: identity.Actor,
+    *,
+    status: ThreadStatus | None = None,
+    ids: Sequence[str] | None = None,
+) -> set[str]:
+    """Ids of the person's threads, at most `_MAX_IDS`: those with this status, or of these `ids`.
+
+    Without both it is all of them.
+    """
     threads = await client.threads.search(
-        **query, metadata=asdict(actor), limit=_MAX_IDS, select=["thread_id"]
+        status=status, ids=ids, metadata=asdict(actor), limit=_MAX_IDS, select=["thread_id"]
     )
     return {str(thread["thread_id"]) for thread in threads}
 

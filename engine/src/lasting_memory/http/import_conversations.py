@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID, uuid5
 
 from langgraph_sdk.client import LangGraphClient
@@ -81,7 +81,7 @@ class _Conversation:
 
     original_id: str
     messages: Sequence[_Message]
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, object]
 
     def ids(self, actor: identity.Actor) -> Iterator[str]:
         """The ids that it may have, the first one first.
@@ -96,13 +96,13 @@ class _Conversation:
             name = f"{number}/{hex_digest}"
             yield own_id(actor, name)
 
-    def supersteps(self, thread_id: str) -> list[dict[str, Any]]:
+    def supersteps(self, thread_id: str) -> list[dict[str, Sequence[dict[str, object]]]]:
         """What puts the messages into a thread, and leaves nothing to be done there."""
         namespace = UUID(thread_id)
-        messages = list[dict[str, Any]]()
+        messages = list[dict[str, object]]()
         for number, message in enumerate(self.messages):
             message_id = uuid5(namespace, str(number))
-            stored: dict[str, Any] = {
+            stored: dict[str, object] = {
                 "type": message.kind,
                 "content": message.text,
                 "id": str(message_id),
@@ -111,8 +111,8 @@ class _Conversation:
                 stored["additional_kwargs"] = {days.SAID_AT: message.at}
             messages.append(stored)
         values = {"messages": messages}
-        start = {"values": values, "as_node": "__start__"}
-        end = {"values": None, "as_node": "__end__"}
+        start: dict[str, object] = {"values": values, "as_node": "__start__"}
+        end: dict[str, object] = {"values": None, "as_node": "__end__"}
         return [{"updates": [start]}, {"updates": [end]}]
 
 
@@ -145,16 +145,16 @@ def _readable(
     return conversations
 
 
-def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) -> dict[str, Any]:
+def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) -> dict[str, object]:
     """The metadata of the thread that is made of an entry."""
-    exported: Mapping[Any, Any] = {}
+    exported: Mapping[str, object] = {}
     if isinstance(entry.metadata, Mapping):
         exported = entry.metadata
     # An export may have what was imported before.
     exported_began = exported.get(marks.IMPORTED_BEGAN) or entry.created_at
     exported_ended = exported.get(marks.IMPORTED_ENDED) or entry.updated_at
     began, ended = _times(exported_began, exported_ended)
-    metadata: dict[str, Any] = {
+    metadata: dict[str, object] = {
         "graph_id": agent,
         "user_id": actor.user_id,
         "org_id": actor.org_id,
@@ -263,7 +263,7 @@ async def _create(
         share.charge(THREAD_IN_REQUESTS)
     for thread_id in conversation.ids(actor):
         await _check_not_forgotten(caller)
-        steps: Any = conversation.supersteps(thread_id)
+        steps = conversation.supersteps(thread_id)
         try:
             answer = await client.threads.create(
                 thread_id=thread_id,

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from deepagents.backends.protocol import FileData
 from fastapi.exceptions import RequestValidationError
@@ -143,10 +143,10 @@ class DocumentConversation(BaseModel, strict=True):
     """A conversation as the platform gives it. What cannot be read of it is left out."""
 
     thread_id: Annotated[str, Field(max_length=200)]
-    created_at: Any = None
-    updated_at: Any = None
-    metadata: Any = None
-    values: Any = None
+    created_at: object = None
+    updated_at: object = None
+    metadata: object = None
+    values: object = None
 
 
 class DocumentControls(BaseModel, strict=True):

@@ -14,10 +14,18 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
-from typing import Any
+from typing import Protocol, cast
 
 from langgraph.checkpoint.memory import PersistentDict
 from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # all of them
@@ -30,6 +38,26 @@ from lasting_memory import platform
 from lasting_memory.platform_names import IN_MEMORY_RUNTIME, check_names
 
 logger = logging.getLogger("memory")
+
+# A thread or a run, as the runtime lists it.
+_Row = MutableMapping[str, object]
+# What the handlers of `auth/` answered; None, or empty, if they let the caller see every thread.
+_Filters = Mapping[str, object] | None
+
+
+class _Connection(Protocol):
+    """The runtime's database."""
+
+    @property
+    def store(self) -> Mapping[str, Sequence[_Row]]:
+        """Its lists; among them are "threads" and "runs"."""
+
+
+class _SavedClass(Protocol):
+    """The class of what the runtime saves in a file, as far as its functions are replaced."""
+
+    sync: Callable[[PersistentDict], None]
+    __bool__: Callable[[PersistentDict], bool]
 
 
 @cache
@@ -52,15 +80,17 @@ def _know_which_runs_go_on() -> None:
     begun; the thread stayed busy for ever. So did the thread of a planned run which is rolled back,
     and that of a run which was deleted and went on.
     """
-    enter = ops.Runs.enter
-    delete = ops.Runs.delete
+    enter: Callable[..., AbstractAsyncContextManager[object]] = ops.Runs.enter
+    delete: Callable[..., Awaitable[AsyncIterator[object]]] = ops.Runs.delete
     run_counts = Counter[str]()  # by thread
     run_id_counts = Counter[str]()  # by run
     platform.runs_going = run_counts
     platform.run_ids_going = run_id_counts
 
     @asynccontextmanager
-    async def enter_counted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:
+    async def enter_counted(
+        run_id: object, thread_id: object, *args: object
+    ) -> AsyncIterator[object]:
         """Carry out a run as the runtime does, and count it until its end."""
         thread_name = str(thread_id)
         run_name = str(run_id)
@@ -75,14 +105,16 @@ def _know_which_runs_go_on() -> None:
             await _correct_status(thread_id)
             await _delete_late_checkpoints(thread_id)
 
-    async def delete_and_tell(conn: Any, run_id: Any, *, thread_id: Any, ctx: Any = None) -> Any:
+    async def delete_and_tell(
+        conn: _Connection, run_id: object, *, thread_id: object, ctx: object = None
+    ) -> AsyncIterator[object]:
         """Delete a run as the runtime does, and leave its thread with the status and the state that
         it had before.
         """
         thread = _find_thread(conn, thread_id)
         was_listed = thread is not None and _has_run(conn, thread_id, run_id)
         was_only_run = _active_runs(conn, thread_id) == {str(run_id)}
-        state_before = dict[str, Any]()
+        state_before = dict[str, object]()
         if thread:
             state_before["values"] = thread.get("values")
             state_before["interrupts"] = thread.get("interrupts")
@@ -115,23 +147,22 @@ def _count_down(counts: Counter[str], key: str) -> None:
         del counts[key]
 
 
-def _find_thread(conn: Any, thread_id: Any) -> dict[str, Any] | None:
+def _find_thread(conn: _Connection, thread_id: object) -> _Row | None:
     """The thread in the platform's list; None if it is not there."""
     wanted_id = str(thread_id)
-    threads: list[dict[str, Any]] = conn.store["threads"]
-    for thread in threads:
+    for thread in conn.store["threads"]:
         if str(thread["thread_id"]) == wanted_id:
             return thread
     return None
 
 
-def _has_run(conn: Any, thread_id: Any, run_id: Any) -> bool:
+def _has_run(conn: _Connection, thread_id: object, run_id: object) -> bool:
     """Whether the platform lists this run of this thread."""
     listed_ids = [str(run["run_id"]) for run in _listed_runs(conn, thread_id)]
     return str(run_id) in listed_ids
 
 
-def _active_runs(conn: Any, thread_id: Any) -> set[str]:
+def _active_runs(conn: _Connection, thread_id: object) -> set[str]:
     """Ids of the runs of this thread that the platform lists as waiting or at work."""
     ids = set[str]()
     for run in _listed_runs(conn, thread_id):
@@ -140,17 +171,17 @@ def _active_runs(conn: Any, thread_id: Any) -> set[str]:
     return ids
 
 
-def _listed_runs(conn: Any, thread_id: Any) -> list[Any]:
+def _listed_runs(conn: _Connection, thread_id: object) -> list[_Row]:
     """The runs of this thread that the platform lists."""
     name = str(thread_id)
-    runs = list[Any]()
+    runs = list[_Row]()
     for run in conn.store["runs"]:
         if str(run["thread_id"]) == name:
             runs.append(run)
     return runs
 
 
-def _is_visible(thread: Mapping[str, Any] | None, filters: Any) -> bool:
+def _is_visible(thread: _Row | None, filters: _Filters) -> bool:
     """Whether the caller sees this thread; False if there is none."""
     if thread is None:
         return False
@@ -160,7 +191,7 @@ def _is_visible(thread: Mapping[str, Any] | None, filters: Any) -> bool:
 
 
 def _ended_threads(
-    conn: Any, threads_before: Mapping[str, Mapping[str, Any] | None], filters: Any
+    conn: _Connection, threads_before: Mapping[str, _Row | None], filters: _Filters
 ) -> set[str]:
     """Ids of the threads that were there before and are not now, if the caller sees them."""
     ended_ids = set[str]()
@@ -171,12 +202,12 @@ def _ended_threads(
     return ended_ids
 
 
-async def _yield_one(item: Any) -> AsyncIterator[Any]:
+async def _yield_one(item: object) -> AsyncIterator[object]:
     """The item in the form in which the runtime answers: from an iterator."""
     yield item
 
 
-async def _correct_status(thread_id: Any) -> None:
+async def _correct_status(thread_id: object) -> None:
     """Have a thread called busy while a run of it waits or is at work, and idle afterwards."""
     async with connect() as conn:
         thread = _find_thread(conn, thread_id)
@@ -190,7 +221,7 @@ async def _correct_status(thread_id: Any) -> None:
             thread["status"] = "idle"
 
 
-async def _delete_late_checkpoints(thread_id: Any) -> None:
+async def _delete_late_checkpoints(thread_id: object) -> None:
     """Delete the checkpoints of a run that went on after its thread was deleted."""
     async with connect() as conn:
         thread = _find_thread(conn, thread_id)
@@ -210,12 +241,14 @@ def _delete_what_was_asked_for() -> None:
     Stopping a stateless run, which a deletion does first, ends its thread, too: that is deleted
     then, and not "not found".
     """
-    prune = ops.Threads.prune
-    delete = ops.Threads.delete
+    prune: Callable[..., Awaitable[int]] = ops.Threads.prune
+    delete: Callable[..., Coroutine[None, None, AsyncIterator[object]]] = ops.Threads.delete
     delete_checkpoints = ops._delete_checkpoints_for_thread  # noqa: SLF001
     turn = asyncio.Lock()
 
-    async def deleted_in_turn(conn: Any, thread_id: Any, ctx: Any = None) -> Any:
+    async def deleted_in_turn(
+        conn: _Connection, thread_id: object, ctx: object = None
+    ) -> AsyncIterator[object]:
         """Delete a thread as the runtime does, one after another, and only one that the caller
         sees.
         """
@@ -234,7 +267,10 @@ def _delete_what_was_asked_for() -> None:
             return await platform.as_nobody(delete(conn, thread_id))
 
     async def pruned(
-        thread_ids: Sequence[Any], strategy: Any = "delete", batch_size: int = 100, ctx: Any = None
+        thread_ids: Sequence[object],
+        strategy: str = "delete",
+        batch_size: int = 100,
+        ctx: object = None,
     ) -> int:
         """Delete threads as the runtime does, and count those that ended because their runs were
         stopped.
@@ -246,9 +282,11 @@ def _delete_what_was_asked_for() -> None:
             ended_ids = _ended_threads(conn, threads_before, filters)
         remaining = [thread_id for thread_id in thread_ids if str(thread_id) not in ended_ids]
         pruned_count = await prune(remaining, strategy, batch_size, ctx)
-        return len(ended_ids) + int(pruned_count)
+        return len(ended_ids) + pruned_count
 
-    async def checkpoints_deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
+    async def checkpoints_deleted(
+        thread_id: object, conn: _Connection, run_id: object = None
+    ) -> None:
         """Delete the checkpoints of a thread, or of one run that is the thread's."""
         saver = await get_checkpointer()
         if run_id is None:
@@ -275,16 +313,16 @@ def _save_conversations() -> None:
     seconds: a kill brought back whom it had forgotten.
     """
     create = checkpoint.InMemorySaver.__init__
-    persistent: Any = PersistentDict
+    persistent = cast("_SavedClass", PersistentDict)
     sync = persistent.sync
     one_at_a_time = threading.Lock()
 
-    def create_one_with_files(saver: Any, *args: Any, **named: Any) -> None:
+    def create_one_with_files(saver: object, *args: object, **named: object) -> None:
         """Make a store of conversations. The first one has the files, a further one none."""
         checkpoint.DISABLE_FILE_PERSISTENCE |= checkpoint.MEMORY is not None
         create(saver, *args, **named)
 
-    def sync_or_log(items: Any) -> None:
+    def sync_or_log(items: PersistentDict) -> None:
         try:
             with one_at_a_time:
                 sync(items)

@@ -5,7 +5,6 @@ It is public, made of settings alone, and answered before sign-in. No header of 
 what it says.
 """
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -88,7 +87,7 @@ class Discovery:
         settings = self._settings
         issuers = [issuer for issuer in settings.issuers if is_address(issuer)]
         scopes = settings.auth_scope.split()
-        metadata: dict[str, Any] = {"resource": self._resource, "resource_name": "Memory"}
+        metadata: dict[str, object] = {"resource": self._resource, "resource_name": "Memory"}
         if issuers:
             metadata["authorization_servers"] = issuers
         metadata["bearer_methods_supported"] = ["header"]

@@ -12,7 +12,8 @@ the person's memory, such as /topics/food.md.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Generic, TypeVar
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
@@ -359,21 +360,43 @@ def _quoted(query: str, matches: list[recall.Match]) -> str:
     return answer[:_MAX_ANSWER_CHARS]
 
 
-Method = Callable[[MemoryTools, Any], Awaitable[str]]
-# Each tool's method and arguments, and whether it only reads, and takes something away.
-_TOOLS: Mapping[str, tuple[Method, type[_Arguments], ToolAnnotations]] = {
-    "what_do_you_know": (
+_Checked = TypeVar("_Checked", bound=_Arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool(Generic[_Checked]):
+    """A tool: its method, the arguments that this takes, and whether it only reads, and takes
+    something away.
+    """
+
+    method: Callable[[MemoryTools, _Checked], Awaitable[str]]
+    arguments: type[_Checked]
+    annotations: ToolAnnotations
+
+    def with_arguments(self, sent: Mapping[str, object]) -> Callable[[MemoryTools], Awaitable[str]]:
+        """The method with the arguments that a program sent. Raises `ValidationError`."""
+        arguments = self.arguments.model_validate(sent)
+
+        def called(tools: MemoryTools) -> Awaitable[str]:
+            return self.method(tools, arguments)
+
+        return called
+
+
+_AnyTool = _Tool[_Nothing] | _Tool[_Fact] | _Tool[_Correction] | _Tool[_OneLine] | _Tool[_Query]
+_TOOLS: Mapping[str, _AnyTool] = {
+    "what_do_you_know": _Tool(
         MemoryTools.what_do_you_know,
         _Nothing,
         ToolAnnotations(read_only_hint=True),
     ),
-    "remember": (MemoryTools.remember, _Fact, ToolAnnotations(destructive_hint=False)),
-    "correct": (MemoryTools.correct, _Correction, ToolAnnotations(destructive_hint=True)),
-    "forget": (MemoryTools.forget, _OneLine, ToolAnnotations(destructive_hint=True)),
-    "search_memory": (MemoryTools.search_memory, _Query, ToolAnnotations(read_only_hint=True)),
+    "remember": _Tool(MemoryTools.remember, _Fact, ToolAnnotations(destructive_hint=False)),
+    "correct": _Tool(MemoryTools.correct, _Correction, ToolAnnotations(destructive_hint=True)),
+    "forget": _Tool(MemoryTools.forget, _OneLine, ToolAnnotations(destructive_hint=True)),
+    "search_memory": _Tool(MemoryTools.search_memory, _Query, ToolAnnotations(read_only_hint=True)),
 }
-_CONVERSATION_TOOLS: Mapping[str, tuple[Method, type[_Arguments], ToolAnnotations]] = {
-    "search_past_conversations": (
+_CONVERSATION_TOOLS: Mapping[str, _AnyTool] = {
+    "search_past_conversations": _Tool(
         MemoryTools.search_past_conversations,
         _Query,
         ToolAnnotations(read_only_hint=True),
@@ -389,7 +412,7 @@ class MemoryServer:
         self.tools = dict(_TOOLS)
         if conversations:
             self.tools.update(_CONVERSATION_TOOLS)
-        self._server = Server[Any](
+        self._server = Server[object](
             NAME,
             instructions=_INSTRUCTIONS,
             on_list_tools=self._list_tools,
@@ -425,23 +448,23 @@ class MemoryServer:
         return None
 
     async def _list_tools(
-        self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+        self, _: ServerRequestContext[object], __: PaginatedRequestParams | None
     ) -> ListToolsResult:
         """The tools that a program may call."""
         tools = list[Tool]()
-        for name, (method, arguments, annotations) in self.tools.items():
-            docstring = method.__doc__ or ""
-            tool = Tool(
+        for name, tool in self.tools.items():
+            docstring = tool.method.__doc__ or ""
+            listed = Tool(
                 name=name,
                 description=_one_line(docstring),
-                input_schema=arguments.model_json_schema(),
-                annotations=annotations,
+                input_schema=tool.arguments.model_json_schema(),
+                annotations=tool.annotations,
             )
-            tools.append(tool)
+            tools.append(listed)
         return ListToolsResult(tools=tools)
 
     async def _call_tool(
-        self, context: ServerRequestContext[Any, Request], params: CallToolRequestParams
+        self, context: ServerRequestContext[object, Request], params: CallToolRequestParams
     ) -> CallToolResult:
         """The answer of a tool, or the reason why there is none, in the protocol's form."""
         try:
@@ -458,7 +481,7 @@ class MemoryServer:
         return _result(answer)
 
     async def _answer(
-        self, context: ServerRequestContext[Any, Request], params: CallToolRequestParams
+        self, context: ServerRequestContext[object, Request], params: CallToolRequestParams
     ) -> str:
         """The answer of a tool. Raises `RefusedWrite`, `ValidationError` or `HTTPException`, with the
         reason, for what is refused.
@@ -467,15 +490,14 @@ class MemoryServer:
         if name not in self.tools:
             known_names = ", ".join(self.tools)
             raise RefusedWrite(f"There is no tool {name[:60]!r}: {known_names}.")
-        method, argument_type, _ = self.tools[name]
-        arguments = argument_type.model_validate(params.arguments or {})
+        called = self.tools[name].with_arguments(params.arguments or {})
         if context.request is None:
             raise RuntimeError("The MCP library gave no request.")
         caller = await caller_of(context.request)
         client = _client_of(context)
         async with one_at_a_time(caller):
             tools = MemoryTools(caller, client)
-            return await method(tools, arguments)
+            return await called(tools)
 
 
 def _words_of(error: ValidationError) -> str:
@@ -494,7 +516,7 @@ def _result(text: str, *, is_error: bool = False) -> CallToolResult:
     return CallToolResult(content=[content], is_error=is_error)
 
 
-def _client_of(context: ServerRequestContext[Any, Request]) -> str:
+def _client_of(context: ServerRequestContext[object, Request]) -> str:
     """What a program says it is called: a claim of its own, cut, of printable characters."""
     name = ""
     params = context.session.client_params

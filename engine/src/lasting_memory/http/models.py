@@ -8,7 +8,7 @@ than reading them.
 
 from collections.abc import Mapping
 from operator import not_
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, with_config
 from pydantic.config import JsonDict
@@ -296,8 +296,8 @@ class FactsOfFile(TypedDict):
 class ProfileField(TypedDict):
     name: str
     description: str | None
-    value: Annotated[Any, Field(description="JSON of the field's schema")]
-    schema: Annotated[dict[str, Any], Field(description="the field's JSON schema")]
+    value: Annotated[object, Field(description="JSON of the field's schema")]
+    schema: Annotated[dict[str, object], Field(description="the field's JSON schema")]
     source: NotRequired[Vouched]
 
 
@@ -626,7 +626,7 @@ class ExportedValue(TypedDict):
     """A value in the store that is no file."""
 
     path: str
-    value: dict[str, Any]
+    value: dict[str, object]
     assistant_id: NotRequired[str]
 
 
@@ -647,8 +647,8 @@ class ExportedConversation(TypedDict):
     thread_id: str
     created_at: str
     updated_at: str
-    metadata: dict[str, Any] | None
-    values: Annotated[dict[str, Any] | None, Field(description="its state, with the messages")]
+    metadata: dict[str, object] | None
+    values: Annotated[dict[str, object] | None, Field(description="its state, with the messages")]
 
 
 @closed

@@ -6,9 +6,10 @@ nowhere that an auth handler could decide.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from http import HTTPStatus
-from typing import Any
+from typing import TypeGuard
 from uuid import uuid4
 
 import orjson
@@ -137,10 +138,10 @@ def _answer_for_people(status: int, body: bytes) -> tuple[int, bytes]:
     return status, body
 
 
-def _page_for_people(assistants: list[Any]) -> list[Any]:
+def _page_for_people(assistants: Sequence[object]) -> list[object]:
     """The assistants of a page that people get. A full page stays full."""
-    offered = list[Any]()
-    placeholders = list[Any]()
+    offered = list[object]()
+    placeholders = list[object]()
     for assistant in assistants:
         if _consolidates(assistant):
             placeholders.append(_placeholder_of(assistant))
@@ -152,14 +153,14 @@ def _page_for_people(assistants: list[Any]) -> list[Any]:
     return offered
 
 
-def _consolidates(assistant: Any) -> bool:
+def _consolidates(assistant: object) -> TypeGuard[Mapping[str, object]]:
     """Whether this is an assistant of the consolidation graph."""
     if not isinstance(assistant, dict):
         return False
     return assistant.get("graph_id") == CONSOLIDATION_GRAPH
 
 
-def _placeholder_of(assistant: dict[str, Any]) -> dict[str, Any]:
+def _placeholder_of(assistant: Mapping[str, object]) -> dict[str, object]:
     """An assistant that is not there, in place of one. The platform leaves it out of the page."""
     nobody = str(uuid4())
     return {**assistant, "assistant_id": nobody, "name": nobody}

@@ -8,10 +8,10 @@ ask about somebody else.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Query, Request, Response, params
 from langgraph.store.base import BaseStore, Item
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -97,13 +97,13 @@ class Sent(BaseModel, extra="forbid", strict=True):
 
 
 # Every refusal has the same body; FastAPI's own schema of a 422 would be another.
-_REFUSALS: dict[int | str, dict[str, Any]] = {
+_REFUSALS: dict[int | str, dict[str, object]] = {
     "4XX": {"model": Refusal, "description": "Refused"},
     "5XX": {"model": Refusal, "description": "Failed"},
 }
 
 
-def memory_router(*dependencies: Any) -> APIRouter:
+def memory_router(*dependencies: params.Depends) -> APIRouter:
     """A router for routes under /memory, whose refusals are in the schema."""
     return APIRouter(tags=["Memory"], dependencies=dependencies, responses=_REFUSALS)
 
@@ -335,7 +335,7 @@ async def one_at_a_time(
             yield
 
 
-def in_turn(kind: str, limit: int = 1) -> Any:
+def in_turn(kind: str, limit: int = 1) -> params.Depends:
     """A dependency of routes, which has a person's requests of this kind carried out one by one.
 
     As many as the limit may wait or be answered; a further one is refused with 429.
@@ -345,7 +345,8 @@ def in_turn(kind: str, limit: int = 1) -> Any:
         async with one_at_a_time(caller, kind, limit):
             yield
 
-    return Depends(turn)
+    dependency: params.Depends = Depends(turn)
+    return dependency
 
 
 # Of routes that compute.

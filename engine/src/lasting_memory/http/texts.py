@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lasting_memory.settings import ENGINE, SettingsError
 
@@ -81,7 +80,7 @@ def _read(path: Path) -> dict[str, Text]:
     return texts
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON, made of its members. Raises `ValueError` for a name that is there twice."""
     counts = Counter(name for name, _ in pairs)
     for name, count in counts.items():

@@ -3,16 +3,18 @@
 import os
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, cast, get_args
+from typing import get_args
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from lasting_memory.settings.addresses import is_loopback
 from lasting_memory.settings.errors import SettingsError
 from lasting_memory.settings.project import http_of, object_of
 from lasting_memory.settings.variables import VARIABLES, Settings, listed
 
+_SETTINGS = TypeAdapter(Settings)
 _CORS = '{"allow_origins": ["https://example.com"]}'
 
 
@@ -28,26 +30,25 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
         values |= _values_of_dev_server(environ, served_as)
     try:
-        settings = Settings(**values, served_at=served_at, served_as=served_as)
+        fields = {**values, "served_at": served_at, "served_as": served_as}
+        settings = _SETTINGS.validate_python(fields)
     except ValidationError as error:  # its text shows no value: it may be a secret
         raise SettingsError(_fault(error)) from None
     _check_together(settings, values.keys())
     return settings
 
 
-def _values_in(environ: Mapping[str, str]) -> dict[str, Any]:
+def _values_in(environ: Mapping[str, str]) -> dict[str, object]:
     """The values of all variables that are set, by the names of their fields."""
-    values = dict[str, Any]()
+    values = dict[str, object]()
     for name in VARIABLES:
         value = environ.get(name, "").strip()
         if value:
-            values[name.lower()] = value
-    if "operators" in values:
-        values["operators"] = set(listed(values["operators"]))
+            values[name.lower()] = set(listed(value)) if name == "OPERATORS" else value
     return values
 
 
-def _values_of_dev_server(environ: Mapping[str, str], host: str) -> dict[str, Any]:
+def _values_of_dev_server(environ: Mapping[str, str], host: str) -> dict[str, object]:
     """What the platform says of `langgraph dev`, which is reached at this host."""
     http = http_of(environ.get("LANGGRAPH_HTTP"))
     cors = object_of(http.get("cors"), "LANGGRAPH_HTTP: cors", _CORS)
@@ -64,7 +65,7 @@ def _fault(error: ValidationError) -> str:
     details = error.errors(include_url=False)
     detail = details[0]
     name = str(detail["loc"][0])
-    all_fields = cast("Any", Settings).__pydantic_fields__
+    all_fields: dict[str, FieldInfo] = vars(Settings)["__pydantic_fields__"]
     field = all_fields[name]
     variable = field.title or name.upper()
     fix = field.description

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lasting_memory.settings.errors import SettingsError
 
@@ -21,7 +20,7 @@ _BLOCKS = {
 }
 
 
-def json_of(text: str, where: str) -> Any:
+def json_of(text: str, where: str) -> object:
     """The value of a JSON text. Raises `SettingsError`, which names where it stands."""
     try:
         return json.loads(text)
@@ -32,7 +31,7 @@ def json_of(text: str, where: str) -> Any:
         raise SettingsError(f"{where} is nested too deeply; write it flatter.") from None
 
 
-def object_of(value: object, where: str, example: str) -> dict[str, Any]:
+def object_of(value: object, where: str, example: str) -> dict[str, object]:
     """A JSON object; an empty one for null. Raises `SettingsError` for anything else."""
     if value is None:
         return {}
@@ -41,7 +40,7 @@ def object_of(value: object, where: str, example: str) -> dict[str, Any]:
     return value
 
 
-def http_of(served: str | None) -> dict[str, Any]:
+def http_of(served: str | None) -> dict[str, object]:
     """The `http` block that the platform hands to its server in LANGGRAPH_HTTP."""
     block = None
     if served:
@@ -49,7 +48,7 @@ def http_of(served: str | None) -> dict[str, Any]:
     return object_of(block, "LANGGRAPH_HTTP", _HTTP)
 
 
-def project_config(folder: Path) -> dict[str, Any]:
+def project_config(folder: Path) -> dict[str, object]:
     """What langgraph.json of a folder says.
 
     Raises `SettingsError` if it is not there, or no JSON object.
@@ -88,7 +87,7 @@ def registered_graphs(folder: Path) -> tuple[str, ...]:
     return tuple(object_of(graphs, where, _GRAPHS))
 
 
-def served_http(folder: Path) -> dict[str, Any]:
+def served_http(folder: Path) -> dict[str, object]:
     """The `http` block with which the server runs; without a server, that of langgraph.json.
 
     An empty one if there is none. Raises as `project_config`.
@@ -99,13 +98,13 @@ def served_http(folder: Path) -> dict[str, Any]:
     return project_http(folder)
 
 
-def project_http(folder: Path) -> dict[str, Any]:
+def project_http(folder: Path) -> dict[str, object]:
     """The `http` block of langgraph.json; an empty one if it has none. Raises as `project_config`."""
     config = project_config(folder)
     return block_of(config, "http", folder)
 
 
-def block_of(config: Mapping[str, Any], name: str, folder: Path = Path()) -> dict[str, Any]:
+def block_of(config: Mapping[str, object], name: str, folder: Path = Path()) -> dict[str, object]:
     """A block of a folder's langgraph.json; an empty one if it has none.
 
     Raises `SettingsError` for what is no object.

@@ -35,6 +35,7 @@ from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.settings import SettingsError, project_config
+from lasting_memory.settings.project import object_of
 from lasting_memory.testing.people import SignedIn
 
 # What the platform loads beside the graphs, by part and field of langgraph.json.
@@ -394,15 +395,18 @@ def _entries(folder: Path) -> list[str]:
     """Every `path:name` of langgraph.json that the platform loads."""
     config = project_config(folder)
     entries = list[str]()
-    graphs = config["graphs"].values()
-    for graph in graphs:
-        entry = graph if isinstance(graph, str) else graph["path"]
-        entries.append(entry)
+    graphs = object_of(config["graphs"], "langgraph.json: graphs", "{}")
+    for name, graph in graphs.items():
+        path = graph
+        if not isinstance(graph, str):
+            described = object_of(graph, f"langgraph.json: graphs: {name}", "{}")
+            path = described["path"]
+        entries.append(str(path))
     for block_name, field in _LOADED:
-        block = config.get(block_name, {})
+        block = object_of(config.get(block_name), f"langgraph.json: {block_name}", "{}")
         entry = block.get(field)
         if entry:
-            entries.append(entry)
+            entries.append(str(entry))
     return entries
 
 
