@@ -15,7 +15,7 @@ import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -95,11 +95,11 @@ def value_of(item: object) -> Mapping[str, object]:
 
     Raises `DamagedError` if the item is gone, or of another format.
     """
-    value = getattr(item, "value", {})
+    value: Mapping[str, object] = getattr(item, "value", {})
     stored_format = value.get("format")
     if stored_format != FORMAT:
         raise DamagedError(f"An item of the index is gone, or of the format {stored_format!r}.")
-    return cast("Mapping[str, object]", value)
+    return value
 
 
 def text_in(value: Mapping[str, object], name: str) -> str:
