@@ -297,15 +297,6 @@ async def test_answers_about_operations_are_as_described(server: DevServer) -> N
     assert root.asked == OF_OPERATORS
 
 
-async def talk(person: Person, model: ScriptedAnthropic) -> str:
-    """A conversation, in which the agent writes a file."""
-    written = ToolCall("append_memory", {"path": FILE, "text": "- flies gliders"})
-    model.script("I fly gliders", [written], [Text("noted")])
-    thread = await person.thread()
-    await person.turn(thread, "I fly gliders")
-    return thread
-
-
 async def remembered(person: Person, model: ScriptedAnthropic) -> None:
     """A conversation, in which the agent writes a file, which the person changes.
 
@@ -321,6 +312,15 @@ async def bring(asking: Asking, model: ScriptedAnthropic) -> Any:
     """The answer to a text that the person brings along, and what is proposed to be added of it."""
     model.script("brought a text along", [ADDED], [Text("done")])
     return await asking.made("POST", "/memory/bring", {"text": "- flies"})
+
+
+async def talk(person: Person, model: ScriptedAnthropic) -> str:
+    """A conversation, in which the agent writes a file."""
+    written = ToolCall("append_memory", {"path": FILE, "text": "- flies gliders"})
+    model.script("I fly gliders", [written], [Text("noted")])
+    thread = await person.thread()
+    await person.turn(thread, "I fly gliders")
+    return thread
 
 
 async def test_of_a_stored_record_only_what_the_schema_has_is_sent(
