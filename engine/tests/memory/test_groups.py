@@ -276,7 +276,9 @@ async def test_people_of_another_team_do_not_find_a_team_s_files(
 
 @pytest.mark.server
 @pytest.mark.usefixtures("planning")
-async def test_a_person_without_a_team_has_no_such_folder_and_the_rest_works(member: Member) -> None:
+async def test_a_person_without_a_team_has_no_such_folder_and_the_rest_works(
+    member: Member,
+) -> None:
     stranger = member("dave")
     for answer in await stranger.called(write("Mine."), EDIT):
         assert "/team/ is not available" in answer, answer
