@@ -4,7 +4,7 @@ them.
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, get_args
 from uuid import uuid4
 
@@ -498,11 +498,12 @@ def test_a_user_that_cannot_be_read_is_an_error_and_nobody_of_the_default_organi
     user: Any = _Iterable()
     assert "org_id" not in user  # as Python answers it
     settings = Settings(default_org="default")
-    for ask in (
+    asks: list[Callable[[], object]] = [
         lambda: acting(user, Context(), settings),
         lambda: is_operator(user, settings),
         lambda: membership_of(user),
         lambda: people.claim(user, "org_id"),
-    ):
+    ]
+    for ask in asks:
         with pytest.raises(IdentityError, match="cannot be read"):
             ask()
