@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
 
@@ -128,7 +128,7 @@ def _unreadable(user: object) -> IdentityError:
     )
 
 
-def claim(user: User | Mapping[str, object], name: str) -> Any:
+def claim(user: User | Mapping[str, object], name: str) -> object:
     """A claim of the signed-in user, or None.
 
     Its value is whatever the token, or a fork's own sign-in, has there.
