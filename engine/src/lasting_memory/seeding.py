@@ -29,7 +29,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import settings
-from lasting_memory.agent.prompt import policies_left_out
+from lasting_memory.agent.policy_block import policies_left_out
 from lasting_memory.deployment import Change as FileChange
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import validation

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.exceptions import ContextOverflowError
 
 from lasting_memory.agent import budget, provider_errors
-from lasting_memory.agent.answers import CutAnswerError
+from lasting_memory.agent.answer_errors import CutAnswerError
 from lasting_memory.agent.models import build_model
 from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.testing.deployed import deployed

@@ -27,14 +27,15 @@ from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from lasting_memory.agent import checks
-from lasting_memory.agent.answers import AnswerError, BadAnswerError, CutAnswerError, check_said
-from lasting_memory.agent.backends import StoreOverride
+from lasting_memory.agent.answer_errors import AnswerError, BadAnswerError, CutAnswerError
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
 from lasting_memory.agent.file_notes import FileNotes
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
+from lasting_memory.agent.graph_parts import LimitedState
 from lasting_memory.agent.omissions import OmissionNotes
 from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.agent.readable_messages import readable_messages
+from lasting_memory.agent.route_files import StoreOverride
 from lasting_memory.agent.sent_messages import (
     is_refused_request,
     requests_without_media,
@@ -42,6 +43,7 @@ from lasting_memory.agent.sent_messages import (
     with_advice,
 )
 from lasting_memory.agent.tool_calls import ToolResult, allowed_tools, check_call
+from lasting_memory.agent.visible_content import check_said
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.validation import RefusedWrite
@@ -110,7 +112,7 @@ class Bounds(ModelRetryMiddleware[object, Context]):
     around the calls of models, the first outermost.
     """
 
-    state_schema = checks.LimitedState
+    state_schema = LimitedState
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(
@@ -263,20 +265,20 @@ class Bounds(ModelRetryMiddleware[object, Context]):
             try:
                 return await handler(attempt)
             except AnswerError as error:
-                await self._count_thrown_away(attempt, error)
+                await self._count_unusable(attempt, error)
                 raise
 
         response = await super().awrap_model_call(request, call_and_count)
         return cast("ModelResponse[object]", response)
 
-    async def _count_thrown_away(self, request: ModelRequest[Context], error: AnswerError) -> None:
+    async def _count_unusable(self, request: ModelRequest[Context], error: AnswerError) -> None:
         """Adds the tokens of an answer that cannot be used: its provider has counted them, too."""
-        thrown_away = error.thrown_away
+        answer = error.unusable_answer
         is_limited = bool(self._deployment.settings.daily_tokens)
-        if thrown_away is None or not is_limited:
+        if answer is None or not is_limited:
             return
         caller = Caller.of_run(self._deployment, request.runtime)
-        await count_tokens(get_store(), caller, [thrown_away], request.messages)
+        await count_tokens(get_store(), caller, [answer], request.messages)
 
     def _model_to_call(self, model: BaseChatModel) -> BaseChatModel:
         """A copy of a model with whole answers, and with the scope of memory in its calls' traces.

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
+from langgraph.store.base import Item
+
 from lasting_memory.agent.shown_text import prompt_text
+from lasting_memory.memory import stored_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,17 @@ class _Excerpt:
     head: str
     missing: int = 0
     tail: str = ""
+
+
+def file_text(path: str, item: Item) -> str:
+    """The text of a stored file, or a line that says why there is none."""
+    try:
+        file = stored_files.stored_file(item)
+    except ValueError as error:
+        return f"[{path} cannot be shown: {error}]"
+    if file["encoding"] != "utf-8":
+        return f"[{path} is not text; it is left out]"
+    return file["content"]
 
 
 def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from deepagents.backends import CompositeBackend
 
 from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import shared_room
-from lasting_memory.agent.prompt import memory_files
+from lasting_memory.agent.memory_block import memory_files
 from lasting_memory.agent.tool_calls import ToolResult, text_result
 from lasting_memory.deployment import Deployment
 

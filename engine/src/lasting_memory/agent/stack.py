@@ -28,7 +28,8 @@ from langchain.agents.middleware.types import AgentMiddleware
 from lasting_memory.agent.backends import build_backend, build_permissions, interrupted_tools
 from lasting_memory.agent.bounds import Bounds, CalledByBounds
 from lasting_memory.agent.checks import ShownFiles
-from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.memory_block import memory_files
+from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.seeded import load_starting_memory

@@ -24,14 +24,9 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ValidationError
 
-from lasting_memory.agent.answers import (
-    Answer,
-    AnswerError,
-    CutAnswerError,
-    Endings,
-    SilentModelError,
-    endings_of,
-)
+from lasting_memory.agent.answer_endings import Endings, endings_of
+from lasting_memory.agent.answer_errors import AnswerError, CutAnswerError, SilentModelError
+from lasting_memory.agent.answers import Answer
 from lasting_memory.agent.provider_errors import is_lost_connection
 from lasting_memory.deployment import Limits
 
@@ -47,7 +42,7 @@ _OF_RESPONSES = "_convert_responses_chunk_to_generation_chunk"
 def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
     """A copy of a model whose asynchronous answers are whole; a wrapped model itself.
 
-    An answer that is not whole raises one of the errors of `agent/answers.py`. Every call streams,
+    An answer that is not whole raises one of the errors of `agent/answer_errors.py`. Every call streams,
     so that silence is told from a long answer. Of a model that cannot stream only the ending is
     checked: `Bounds` limits the time of its calls.
     """
@@ -79,7 +74,7 @@ def _kept_on_error(answer: Answer) -> Iterator[None]:
     try:
         yield
     except AnswerError as error:
-        error.thrown_away = answer.thrown_away()
+        error.unusable_answer = answer.partial_message()
         raise
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 from langchain_core.messages import ToolCall
 
-from lasting_memory.agent.backends import WAITS
+from lasting_memory.agent.scoped_files import WAITS
 from lasting_memory.memory.controls import PAUSED
 from lasting_memory.offline.consolidating import FILE
 from lasting_memory.offline.phrases import Act, name_in, plain, reply, subject_words
