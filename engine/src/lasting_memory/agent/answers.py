@@ -157,8 +157,8 @@ class Answer:
 
     def _add_arguments(self, key: object, text: str) -> None:
         """Adds a piece of the arguments of the call with this key."""
-        before = self._calls.get(key, "")
-        self._calls[key] = before + text
+        earlier_text = self._calls.get(key, "")
+        self._calls[key] = earlier_text + text
         self._chars += len(text)
 
     def _add_ending(self, metadata: Mapping[str, object], *, has_content: bool) -> None:
@@ -251,8 +251,8 @@ class Answer:
             # langchain would complete a half. A thread with NaN, long integers or deep nesting can
             # never be read again.
             for text in self._calls.values():
-                parsed = from_json(text or "{}", allow_inf_nan=False)
-                arguments.append(parsed)
+                parsed_arguments = from_json(text or "{}", allow_inf_nan=False)
+                arguments.append(parsed_arguments)
             orjson.dumps(arguments)
         except (ValueError, TypeError):
             raise BadAnswerError(

@@ -172,8 +172,8 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         if d.settings.daily_tokens:
             await count_tokens(store, caller, response.result, request.messages)
         if not self._consolidating:
-            last = response.result[-1]
-            check_said(last)
+            last_message = response.result[-1]
+            check_said(last_message)
         return response
 
     def _request_to_send(self, request: ModelRequest[Context]) -> ModelRequest[Context]:
@@ -189,8 +189,8 @@ class Bounds(ModelRetryMiddleware[object, Context]):
     def _messages_to_send(self, request: ModelRequest[Context]) -> list[AnyMessage]:
         """The messages of a request that its model can read."""
         thread = request.state.get("messages") or []
-        sent = sent_messages(request.messages, thread)
-        return readable_messages(sent, type(request.model))
+        messages = sent_messages(request.messages, thread)
+        return readable_messages(messages, type(request.model))
 
     def _budget_answer(self, refusal: str) -> ModelResponse[object]:
         """The refusal of the budget as an answer. Raises `TokenBudgetError` in a consolidation."""
@@ -205,10 +205,10 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         try:
             return await self._answer_without_refused_media(request, handler)
         except Exception as error:
-            explained = provider_error(error)
-            if explained is None:
+            explained_error = provider_error(error)
+            if explained_error is None:
                 raise
-            raise explained from error
+            raise explained_error from error
 
     async def _answer_without_refused_media(
         self, request: ModelRequest[Context], handler: Handler
@@ -290,12 +290,12 @@ class Bounds(ModelRetryMiddleware[object, Context]):
             original, copy = self._model_and_copy
             if original is model:
                 return copy
-        whole = whole_answers(model, self._deployment.limits)
-        metadata = dict(whole.metadata or {})
+        whole_model = whole_answers(model, self._deployment.limits)
+        metadata = dict(whole_model.metadata or {})
         metadata["memory_scope"] = self._deployment.settings.memory_scope
-        traced = whole.model_copy(update={"metadata": metadata})
-        self._model_and_copy = (model, traced)
-        return traced
+        traced_model = whole_model.model_copy(update={"metadata": metadata})
+        self._model_and_copy = (model, traced_model)
+        return traced_model
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolResult:
         """The result of a tool's call, with notes on the file that it names.

@@ -197,15 +197,15 @@ def _are_as_strict(
     The first permission that matches a call counts. So before the last of the rules no other one
     may stand, unless it denies.
     """
-    missing = list(rules)
+    missing_rules = list(rules)
     for permission in permissions:
-        if not missing:
+        if not missing_rules:
             return True
-        if permission in missing:
-            missing.remove(permission)
+        if permission in missing_rules:
+            missing_rules.remove(permission)
         elif permission.mode != "deny":
             return False
-    return not missing
+    return not missing_rules
 
 
 def _is_of_library(tool: BaseTool) -> bool:

@@ -68,13 +68,16 @@ class FileNotes:
             lines_over = await files.alines_over(key)
             return lines_over.note()
         noted_lines = await files.anotes(key)
-        notes = [noted_lines.lines_over.note(), note_of_unconfirmed(noted_lines.unconfirmed)]
+        notes = [
+            noted_lines.lines_over.note(),
+            note_of_unconfirmed(noted_lines.unconfirmed_entries),
+        ]
         return "\n".join(note for note in notes if note)
 
     def _files_at(self, path: str) -> tuple[RouteFiles, str]:
         """The folder of the store in which a file is, and the file's key there."""
-        matching = [route for route in self._routes if path.startswith(route)]
-        route = matching[0]
+        matching_routes = [route for route in self._routes if path.startswith(route)]
+        route = matching_routes[0]
         files = cast("RouteFiles", self._backend.routes[route])
         folder = route.removesuffix("/")
         key = path.removeprefix(folder)

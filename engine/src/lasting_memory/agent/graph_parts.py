@@ -75,9 +75,9 @@ def _subagents_of(graph: Graph) -> Iterator[Agent]:
     """The subagents that tools of a graph call, if they are graphs of this process."""
     for tool in tools_of(graph):
         for name, subagent in subagents_of_tool(tool).items():
-            inner = graph_of(subagent)
-            if inner is not None:
-                yield subagent_as_agent(inner, name)
+            subagent_graph = graph_of(subagent)
+            if subagent_graph is not None:
+                yield subagent_as_agent(subagent_graph, name)
 
 
 def subagent_as_agent(graph: Graph, name: object) -> Agent:
@@ -88,9 +88,11 @@ def subagent_as_agent(graph: Graph, name: object) -> Agent:
 def _nodes_with_graphs(graph: Graph) -> Iterator[Agent]:
     """The graphs that are nodes of a graph, as agents."""
     for name, node in graph.nodes.items():
-        for inner in node.subgraphs:
-            if isinstance(inner, Pregel):
-                yield Agent(inner, f"The node {name!r}", "build its agent with middleware(d, ...)")
+        for node_graph in node.subgraphs:
+            if isinstance(node_graph, Pregel):
+                yield Agent(
+                    node_graph, f"The node {name!r}", "build its agent with middleware(d, ...)"
+                )
 
 
 def offered_tools(graph: Graph) -> list[BaseTool]:
@@ -100,13 +102,13 @@ def offered_tools(graph: Graph) -> list[BaseTool]:
     nothing can execute it.
     """
     tools = tools_of(graph)
-    by_name = dict[str, BaseTool]()
+    tools_by_name = dict[str, BaseTool]()
     for tool in tools:
-        by_name.setdefault(tool.name, tool)
+        tools_by_name.setdefault(tool.name, tool)
     files = file_middleware(tools)
     if files is not None and not supports_execution(files.backend):
-        by_name.pop("execute", None)
-    return list(by_name.values())
+        tools_by_name.pop("execute", None)
+    return list(tools_by_name.values())
 
 
 def has_approvals(graph: Graph) -> bool:
@@ -176,8 +178,8 @@ def tools_of(graph: Graph) -> list[BaseTool]:
     """The tools that nodes of this graph call."""
     tools = list[BaseTool]()
     for node in graph.nodes.values():
-        by_name: Mapping[str, BaseTool] = getattr(node.bound, "tools_by_name", {})
-        tools.extend(by_name.values())
+        tools_by_name: Mapping[str, BaseTool] = getattr(node.bound, "tools_by_name", {})
+        tools.extend(tools_by_name.values())
     return tools
 
 

@@ -74,8 +74,8 @@ class MemoryBlock:
         profile = texts.get(_PROFILE_KEY)
         zone = days.zone_of(profile)
         day = Day.now(zone)
-        unconfirmed = self._take_out(texts, read_items, day)
-        return self._block(texts, unconfirmed, controls, day)
+        unconfirmed_lines = self._take_out(texts, read_items, day)
+        return self._block(texts, unconfirmed_lines, controls, day)
 
     def _take_out(self, texts: dict[str, str], items: Mapping[str, Item], day: Day) -> list[str]:
         """Takes lines that are over, and unconfirmed ones, out of the texts of stored files.
@@ -83,7 +83,7 @@ class MemoryBlock:
         It returns the unconfirmed lines, each as a list item with its file, in the order in which
         the files are shown. `texts` and `items` are given by key.
         """
-        unconfirmed = list[str]()
+        unconfirmed_lines = list[str]()
         for key in self._keys:
             item = items.get(key)
             if item is None:
@@ -95,11 +95,15 @@ class MemoryBlock:
             signs = signs_in(item.value)
             texts[key], lines = split_unconfirmed(key, whole_text, signs, current_text)
             for line in lines:
-                unconfirmed.append(f"- /memories{key}: {line}")
-        return unconfirmed
+                unconfirmed_lines.append(f"- /memories{key}: {line}")
+        return unconfirmed_lines
 
     def _block(
-        self, texts: Mapping[str, str], unconfirmed: Sequence[str], controls: Controls, day: Day
+        self,
+        texts: Mapping[str, str],
+        unconfirmed_lines: Sequence[str],
+        controls: Controls,
+        day: Day,
     ) -> Block:
         """The block of memory: rules, the files, unconfirmed lines, more rules.
 
@@ -112,8 +116,8 @@ class MemoryBlock:
                 path = f"/memories{key}"
                 files.append(TextFile(path, texts[key]))
         file_sections, omissions = memory_sections(files, budget)
-        if unconfirmed:
-            section = self._section_on_unconfirmed(unconfirmed, budget)
+        if unconfirmed_lines:
+            section = self._section_on_unconfirmed(unconfirmed_lines, budget)
             file_sections = f"{file_sections}\n\n{section}"
         parts = self._rules_before()
         parts.append(self._section_on_files(file_sections, day))

@@ -45,7 +45,7 @@ class NotedLines(NamedTuple):
     """
 
     lines_over: LinesOver
-    unconfirmed: list[str]
+    unconfirmed_entries: list[str]
 
 
 def lines_over_in(deployment: Deployment, item: Item, profile: Item | None) -> LinesOver:

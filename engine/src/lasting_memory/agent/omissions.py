@@ -124,10 +124,10 @@ def _is_named(name: str, text: str) -> bool:
     `data.md` does not name `a.md`, and `trips/rome.md` does not name `rome.md`. A letter of a
     script that puts no spaces between words may stand beside a name.
     """
-    before = r"(?:(?<![A-Za-z0-9_./-])|(?<=topics/))"
-    after = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
+    left_boundary = r"(?:(?<![A-Za-z0-9_./-])|(?<=topics/))"
+    right_boundary = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
     literal = re.escape(normalize("NFC", name))
-    whole_name = re.compile(before + literal + after)
+    whole_name = re.compile(left_boundary + literal + right_boundary)
     if whole_name.search(normalize("NFC", text)):
         return True
     without_escapes = unquote(text)

@@ -187,8 +187,8 @@ class RouteFiles(ScopedFiles):
         signs = signs_in(item.value)
         if not signs:  # nobody has to vouch for its lines
             return NotedLines(lines_over, [])
-        unconfirmed = await platform.in_thread(unconfirmed_lines, path, text, signs)
-        return NotedLines(lines_over, unconfirmed)
+        unconfirmed_entries = await platform.in_thread(unconfirmed_lines, path, text, signs)
+        return NotedLines(lines_over, unconfirmed_entries)
 
     async def alines_over(self, path: str) -> LinesOver:
         """Which lines of a file are over; none of what is no text, and where nothing is remembered."""
@@ -243,7 +243,7 @@ class RouteFiles(ScopedFiles):
             notes = notes_by_path[file_path]
             # The note has what the line says, without its list marker.
             statement = bare_line(match["text"].strip())
-            is_unconfirmed = statement in notes.unconfirmed
+            is_unconfirmed = statement in notes.unconfirmed_entries
             number = match["line"] - 1
             if number in notes.lines_over.numbers:
                 match["text"] += f"  {ends.OVER_MARK}"
@@ -302,8 +302,8 @@ class RouteFiles(ScopedFiles):
         folder = self._folder()
         actor = self._caller.actor
         memory = Memory(folder.store, actor, folder.namespace, self._deployment, folder.began)
-        gated = folder.gated(path, change, vouch)
-        await memory.propose_write(path, gated, folder.author, vouch)
+        gated_change = folder.gated(path, change, vouch)
+        await memory.propose_write(path, gated_change, folder.author, vouch)
         return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
 
 

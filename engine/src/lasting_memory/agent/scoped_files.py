@@ -169,11 +169,11 @@ class ScopedFiles(StoreBackend):
             waits = await self._check(path)
             vouch = await self._vouch()
             if waits:
-                checked = self._unless_refused(path, change, vouch)
-                return await self._propose(path, checked, vouch)
-            checked = self._if_vouched(path, change, vouch)
+                checked_change = self._unless_refused(path, change, vouch)
+                return await self._propose(path, checked_change, vouch)
+            checked_change = self._if_vouched(path, change, vouch)
             try:
-                await self._put(path, checked, vouch=vouch)
+                await self._put(path, checked_change, vouch=vouch)
             except _UnconfirmedError:
                 return await self._propose(path, change, vouch)
         except stored_files.NoFileError:
@@ -192,12 +192,12 @@ class ScopedFiles(StoreBackend):
         """
         is_skill = self._agent_path(path).startswith("/memories/skills/")
         may_stand = not is_skill and self._deployment.unconfirmed != "propose"
-        checked = self._unless_refused(path, change, vouch)
+        permitted_change = self._unless_refused(path, change, vouch)
         if vouch is None or may_stand:
-            return checked
+            return permitted_change
 
-        def checked_change(before: FileData | None) -> FileData | None:
-            after = checked(before)
+        def vouched_change(before: FileData | None) -> FileData | None:
+            after = permitted_change(before)
             source = source_of_write(path, before, after, vouch)
             if source is not Source.UNCONFIRMED:
                 return after
@@ -208,7 +208,7 @@ class ScopedFiles(StoreBackend):
                 "could accept it here."
             )
 
-        return checked_change
+        return vouched_change
 
     def _unless_refused(self, path: str, change: Change, vouch: Vouch | None) -> Change:
         """The change, with a check of what a model or program adds: it raises `RefusedWrite` for

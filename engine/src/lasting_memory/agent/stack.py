@@ -131,15 +131,15 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
     # The first permission that matches counts.
     permissions = build_permissions(d)
     permissions.extend(spec.get("permissions", ()))
-    safe: SubAgent = {
+    safe_spec: SubAgent = {
         **spec,
         "middleware": _stack(d, f"the subagent {name!r}", extra, files),
         "permissions": permissions,
     }
     # deepagents gives the agent's approvals to a subagent that names none.
     if "interrupt_on" in spec:
-        safe["interrupt_on"] = {**spec["interrupt_on"], **interrupted_tools(d)}
-    return safe
+        safe_spec["interrupt_on"] = {**spec["interrupt_on"], **interrupted_tools(d)}
+    return safe_spec
 
 
 def _stack(
@@ -158,7 +158,7 @@ def _stack(
     Raises as `_check_extra`.
     """
     called_by_bounds = list[CalledByBounds]()
-    others = list[Middleware]()
+    other_middleware = list[Middleware]()
     for part in extra:
         if part is None:
             continue
@@ -166,13 +166,13 @@ def _stack(
         if isinstance(part, CalledByBounds):
             called_by_bounds.append(part)
         else:
-            others.append(part)
+            other_middleware.append(part)
     # Now, so that a file that cannot be read stops the start and no run.
     load_starting_memory(d)
     d.load_prompts()
     prompt_blocks = PromptBlocks(d, files, titles=titles)
     bounds = Bounds(d, seconds, around=called_by_bounds)
-    return [prompt_blocks, *others, bounds]
+    return [prompt_blocks, *other_middleware, bounds]
 
 
 def _check_extra(part: object, where: str) -> None:

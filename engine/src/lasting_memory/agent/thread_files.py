@@ -141,8 +141,8 @@ def _size(file: object) -> int:
     if isinstance(file, Mapping):
         content = file.get("content", "")
     text = content if isinstance(content, str) else repr(content)
-    encoded = text.encode(errors="replace")
-    return len(encoded)
+    encoded_text = text.encode(errors="replace")
+    return len(encoded_text)
 
 
 def _total(sizes: Mapping[str, int]) -> int:

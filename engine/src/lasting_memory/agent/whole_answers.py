@@ -80,7 +80,7 @@ def _kept_on_error(answer: Answer) -> Iterator[None]:
 
 def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> None:
     """Has a copy of a model stream each answer, and check it as it comes and ends."""
-    streamed = copy._astream  # noqa: SLF001  # what an integration implements
+    original_stream = copy._astream  # noqa: SLF001  # what an integration implements
 
     async def astream(
         messages: list[BaseMessage],
@@ -91,7 +91,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         """The chunks of an answer. Raises `AnswerError` as soon as it is no whole one."""
         answer = Answer(endings)
         with _kept_on_error(answer):
-            async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
+            async with aclosing(original_stream(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
                 while True:
                     chunk = await _next_chunk(
                         chunks, limits.model_silence_seconds, has_begun=answer.has_begun
@@ -132,10 +132,10 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
     ) -> ChatResult:
         """The answer as the model gives it. Raises `AnswerError` if it is no whole one."""
         try:
-            generated = await generate(messages, stop, run_manager, **kwargs)
+            original_result = await generate(messages, stop, run_manager, **kwargs)
         except ValidationError as error:
             raise CutAnswerError(f"The model's answer broke off: {_why_cut(error)}.") from error
-        result = generated.model_copy(deep=True)
+        result = original_result.model_copy(deep=True)
         for generation in result.generations:
             answer = Answer(endings)
             with _kept_on_error(answer):
