@@ -147,8 +147,8 @@ class Answer:
             for call in message.tool_calls:
                 arguments = json.dumps(call["args"], default=str)
                 self._add_arguments(self._new_key(), arguments)
-            for invalid in message.invalid_tool_calls:
-                arguments = invalid["args"] or ""
+            for invalid_call in message.invalid_tool_calls:
+                arguments = invalid_call["args"] or ""
                 self._add_arguments(self._new_key(), arguments)
 
     def _new_key(self) -> int:
@@ -286,11 +286,11 @@ def _text_of(mapping: object, key: str) -> str:
 
 def _refusal_to_text(message: BaseMessage) -> bool:
     """Makes text of a refusal, wherever the integration has put it. Returns whether there was one."""
-    beside_content = message.additional_kwargs.get("refusal")
+    refusal_beside_content = message.additional_kwargs.get("refusal")
     if isinstance(message.content, str):
-        if beside_content:
-            message.content += str(beside_content)
-        return bool(beside_content)
+        if refusal_beside_content:
+            message.content += str(refusal_beside_content)
+        return bool(refusal_beside_content)
     blocks = list[str | dict[str, object]]()
     is_refused = False
     for block in message.content:
@@ -300,9 +300,9 @@ def _refusal_to_text(message: BaseMessage) -> bool:
             blocks.append({"type": "text", "text": refusal})
         else:
             blocks.append(block)
-    if beside_content and not is_refused:
+    if refusal_beside_content and not is_refused:
         is_refused = True
-        blocks.append({"type": "text", "text": str(beside_content)})
+        blocks.append({"type": "text", "text": str(refusal_beside_content)})
     message.content = blocks
     return is_refused
 

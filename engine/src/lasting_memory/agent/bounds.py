@@ -108,8 +108,8 @@ class Bounds(ModelRetryMiddleware[object, Context]):
       `SettingsError`.
     - What is read of a file says which of its lines prompts leave out, or show apart.
 
-    `drafts` gives the store of a consolidation's draft; None in a conversation. `around` are called
-    around the calls of models, the first outermost.
+    `drafts` gives the store of a consolidation's draft; None in a conversation. `outer_middleware`
+    are called around the calls of models, the first outermost.
     """
 
     state_schema = LimitedState
@@ -121,7 +121,7 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         seconds: float | None = None,
         *,
         drafts: StoreOverride | None = None,
-        around: Sequence[CalledByBounds] = (),
+        outer_middleware: Sequence[CalledByBounds] = (),
     ) -> None:
         super().__init__(
             max_retries=deployment.limits.model_retries,
@@ -132,7 +132,7 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         self._deployment = deployment
         self._seconds = seconds
         self._consolidating = drafts is not None
-        self._around = tuple(around)
+        self._outer_middleware = tuple(outer_middleware)
         self._model_and_copy: tuple[BaseChatModel, BaseChatModel] | None = None
         self._files_are_checked = False
         self._shown_tools = ShownTools(deployment)
@@ -146,7 +146,7 @@ class Bounds(ModelRetryMiddleware[object, Context]):
     ) -> ModelResponse[object]:
         """The answer to a request, through the middleware that is called by bounds."""
         call: Handler = partial(self._answer, handler)
-        for part in reversed(self._around):
+        for part in reversed(self._outer_middleware):
             call = partial(part.awrap_model_call, handler=call)
         return await call(request)
 

@@ -142,11 +142,11 @@ def _check_file_system(agent: Agent) -> None:
             f"{agent.label} lacks the permissions of the deployment's routes; {fix}."
         )
     names = {tool.name for tool in tools}
-    to_approve = names & _calls_to_approve(deployment, rules)
-    unapproved = to_approve - approved_tools(agent.graph)
-    if unapproved:
+    tools_to_approve = names & _calls_to_approve(deployment, rules)
+    unapproved_tools = tools_to_approve - approved_tools(agent.graph)
+    if unapproved_tools:
         raise SettingsError(
-            f"{agent.label} writes shared files by {min(unapproved)} without an approval; {fix}."
+            f"{agent.label} writes shared files by {min(unapproved_tools)} without an approval; {fix}."
         )
 
 

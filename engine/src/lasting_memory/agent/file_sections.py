@@ -114,8 +114,8 @@ def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
     waiting_count = len(sizes)
     shares = [0] * waiting_count
     room = budget
-    smallest_first = sorted(enumerate(sizes), key=itemgetter(1))
-    for number, size in smallest_first:
+    sizes_smallest_first = sorted(enumerate(sizes), key=itemgetter(1))
+    for number, size in sizes_smallest_first:
         equal_share = room // waiting_count
         share = min(size, equal_share)
         shares[number] = share

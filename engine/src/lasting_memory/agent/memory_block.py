@@ -47,8 +47,8 @@ class MemoryBlock:
         self._deployment = deployment
         self._in_conversation = in_conversation
         # Memory may be written by consolidation alone.
-        in_background = deployment.settings.memory_writes == "background"
-        self._leaves_writing = in_conversation and in_background
+        is_in_background = deployment.settings.memory_writes == "background"
+        self._leaves_writing = in_conversation and is_in_background
         self._keys = [path.removeprefix("/memories") for path in files]
         self.read_keys = list(self._keys)
         # The profile says whose day it is, also where it is not shown.

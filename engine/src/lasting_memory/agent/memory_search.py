@@ -123,8 +123,8 @@ async def search_files(
     if platform.embedding_model(store):
         similar_files = await _similar_files(store, namespace, query)
     items = await store.asearch(namespace, limit=d.limits.max_files)
-    at_least_one = max(limit, 1)
-    max_files = min(at_least_one, MAX_FOUND)
+    positive_limit = max(limit, 1)
+    max_files = min(positive_limit, MAX_FOUND)
     return await platform.in_thread(_search, d, query, items, similar_files, max_files)
 
 
@@ -152,9 +152,9 @@ def _search(
     scores_by_words = _scores_by_words(query, passages)
     scores_by_meaning = _scores_by_meaning(similar_files, passages, scores_by_words)
     scores = fused(scores_by_words, scores_by_meaning)
-    best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+    numbers_best_first = sorted(scores, key=scores.__getitem__, reverse=True)
     memories = dict[str, FoundMemory]()
-    for number in best_first:
+    for number in numbers_best_first:
         passage = passages[number]
         key = passage.file.key
         # A file is found once, by its best passage.
@@ -262,13 +262,13 @@ def _passages(files: Sequence[_File]) -> list[_Passage]:
     for file in files:
         blank_lines = file.current_text.count("\n\n")
         number_of_paragraphs += blank_lines
-    splits = -1  # at every blank line
+    max_splits = -1  # at every blank line
     if number_of_paragraphs > _MOST_PASSAGES:
         passages_of_file = _MOST_PASSAGES // len(files)
-        splits = max(passages_of_file - 1, 1)
+        max_splits = max(passages_of_file - 1, 1)
     passages = list[_Passage]()
     for file in files:
-        paragraphs = file.current_text.split("\n\n", splits)
+        paragraphs = file.current_text.split("\n\n", max_splits)
         for paragraph in paragraphs:
             if not paragraph.strip():
                 continue

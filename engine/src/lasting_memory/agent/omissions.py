@@ -130,5 +130,5 @@ def _is_named(name: str, text: str) -> bool:
     whole_name = re.compile(left_boundary + literal + right_boundary)
     if whole_name.search(normalize("NFC", text)):
         return True
-    without_escapes = unquote(text)
-    return bool(whole_name.search(normalize("NFC", without_escapes)))
+    unescaped_text = unquote(text)
+    return bool(whole_name.search(normalize("NFC", unescaped_text)))

@@ -87,11 +87,11 @@ class PromptBlocks(AgentMiddleware[GuardedState, Context, object]):
     ) -> ModelResponse[object]:
         """The model's answer to a request with the blocks in its system prompt."""
         blocks = await self._blocks()
-        system = request.system_message
+        system_message = request.system_message
         # The tools stay: what a paused person asks to be kept is refused in words that they see.
         if any(block.is_read_only for block in blocks):
-            system = _without(system, self._section_on_writing)
-        system_with_blocks = _with_blocks(system, blocks)
+            system_message = _without(system_message, self._section_on_writing)
+        system_with_blocks = _with_blocks(system_message, blocks)
         messages = [_without_authority(message) for message in request.messages]
         request_with_blocks = request.override(system_message=system_with_blocks, messages=messages)
         response = await handler(request_with_blocks)
@@ -177,8 +177,8 @@ class PromptBlocks(AgentMiddleware[GuardedState, Context, object]):
         policies = policy_block(self._deployment, snapshot)
         if snapshot.is_temporary:
             text = self._deployment.prompt("temporary_block.md")
-            temporary = Block("temporary", text, 0, is_read_only=True)
-            return policies, temporary
+            temporary_block = Block("temporary", text, 0, is_read_only=True)
+            return policies, temporary_block
         if not self._deployment.has_memory:
             return (policies,)
         memory = self._memory_block.of(starting_texts, items, snapshot.controls)

@@ -1,4 +1,4 @@
-"""Files of one namespace in the store, each of whose writes passes the gate and the journal.
+"""Files of one namespace in the store, each of whose writes passes `before_write` and the journal.
 
 A path within a namespace begins with a slash, such as `/topics/food.md`. A *change* makes a file's
 new content of the old one (`journal.Change`). A change *waits* where its person decides about it
@@ -177,8 +177,8 @@ class ScopedFiles(StoreBackend):
             except _UnconfirmedError:
                 return await self._propose(path, change, vouch)
         except stored_files.NoFileError:
-            no_file = stored_files.NoFileError(self._agent_path(path))
-            return f"Error: {no_file}"
+            no_file_error = stored_files.NoFileError(self._agent_path(path))
+            return f"Error: {no_file_error}"
         except ValueError as error:
             return f"Error: {error}"
         return None

@@ -82,8 +82,8 @@ async def read_snapshot(
     policy_search = SearchOp(policies_namespace, limit=MAX_POLICY_FILES)
     other_reads: list[Op] = [policy_search]
     other_reads += control_ops(actor)
-    places = list(folders.values())
-    listings, results = await journal.all_items_and(store, places, other_reads)
+    folder_namespaces = list(folders.values())
+    listings, results = await journal.all_items_and(store, folder_namespaces, other_reads)
     files = dict(zip(folders, listings, strict=True))
     policy_items, *stored_controls = results
     # A search also finds what is stored below a namespace.

@@ -144,7 +144,7 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
 
 def _stack(
     d: Deployment,
-    where: str,
+    agent_label: str,
     extra: Iterable[Middleware | None],
     files: Sequence[str],
     seconds: float | None = None,
@@ -153,37 +153,37 @@ def _stack(
 ) -> list[Middleware]:
     """The middleware of an agent: policies and memory in its prompt, the extra ones, its limits.
 
-    `where` names the agent in errors, `files` are the files of memory in its prompt, `seconds` are
-    those that a run may take (None: without a limit), and with `titles` it names its conversations.
-    Raises as `_check_extra`.
+    `agent_label` names the agent in errors, `files` are the files of memory in its prompt,
+    `seconds` are those that a run may take (None: without a limit), and with `titles` it names its
+    conversations. Raises as `_check_extra`.
     """
-    called_by_bounds = list[CalledByBounds]()
+    outer_middleware = list[CalledByBounds]()
     other_middleware = list[Middleware]()
     for part in extra:
         if part is None:
             continue
-        _check_extra(part, where)
+        _check_extra(part, agent_label)
         if isinstance(part, CalledByBounds):
-            called_by_bounds.append(part)
+            outer_middleware.append(part)
         else:
             other_middleware.append(part)
     # Now, so that a file that cannot be read stops the start and no run.
     load_starting_memory(d)
     d.load_prompts()
     prompt_blocks = PromptBlocks(d, files, titles=titles)
-    bounds = Bounds(d, seconds, around=called_by_bounds)
+    bounds = Bounds(d, seconds, outer_middleware=outer_middleware)
     return [prompt_blocks, *other_middleware, bounds]
 
 
-def _check_extra(part: object, where: str) -> None:
+def _check_extra(part: object, agent_label: str) -> None:
     """Raises `TypeError` for what is no middleware, `ValueError` for one that replaces another."""
     if not isinstance(part, AgentMiddleware):
         raise TypeError(
-            f"{where} was given {part!r:.80}; use instances of AgentMiddleware, or None."
+            f"{agent_label} was given {part!r:.80}; use instances of AgentMiddleware, or None."
         )
     if isinstance(part, FreshSkills):
         return
     for middleware_class, advice in _INSTEAD.items():
         has_name = part.name == middleware_class.__name__
         if has_name or isinstance(part, middleware_class):
-            raise ValueError(f"{where} was given a second {part.name}; {advice}.")
+            raise ValueError(f"{agent_label} was given a second {part.name}; {advice}.")

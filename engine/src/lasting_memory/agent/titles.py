@@ -45,6 +45,6 @@ def _keeps_title(metadata: Mapping[str, object], person_messages: Sequence[Human
     title = metadata.get(TITLE)
     if title is None:
         return False
-    was_made = title == metadata.get(MADE_TITLE)
+    is_made = title == metadata.get(MADE_TITLE)
     has_one_message = len(person_messages) <= 1
-    return not (was_made and has_one_message)
+    return not (is_made and has_one_message)

@@ -39,10 +39,10 @@ def memory_tools(
     The settings may leave out a tool that has one. Raises `ValueError` for a name that is none of
     them.
     """
-    unknown = descriptions.keys() - MEMORY_TOOLS
-    if unknown:
+    unknown_names = descriptions.keys() - MEMORY_TOOLS
+    if unknown_names:
         raise ValueError(
-            f"memory_tools(d, descriptions=...) names {min(unknown)!r}; use {', '.join(MEMORY_TOOLS)}."
+            f"memory_tools(d, descriptions=...) names {min(unknown_names)!r}; use {', '.join(MEMORY_TOOLS)}."
         )
     if not d.has_memory:
         return []
@@ -128,9 +128,9 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
         reasons = list[str]()
         for detail in error.errors():
             field_path = [str(part) for part in detail["loc"] if part != "profile"]
-            place = ".".join(field_path) or "profile"
+            field_name = ".".join(field_path) or "profile"
             message = detail["msg"]
-            reasons.append(f"{place}: {message}")
+            reasons.append(f"{field_name}: {message}")
         listed_reasons = "; ".join(reasons)
         return f"Error: nothing was saved. {listed_reasons}. The fields are {names}."
 
@@ -204,7 +204,7 @@ def _search_memories(deployment: Deployment) -> BaseTool:
             lines = [match.path, note, text]
             part = "\n".join(line for line in lines if line)
             parts.append(part)
-        most_chars = deployment.limits.search_result_chars
-        return "\n\n".join(parts)[:most_chars]
+        max_chars = deployment.limits.search_result_chars
+        return "\n\n".join(parts)[:max_chars]
 
     return search_memories

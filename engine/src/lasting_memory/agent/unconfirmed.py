@@ -26,8 +26,8 @@ UNCONFIRMED_MARK = "[not confirmed by the person]"
 def split_unconfirmed(key: str, text: str, signs: str, current_text: str) -> tuple[str, list[str]]:
     """What prompts show of a file without its unconfirmed lines, and these lines. Blocks.
 
-    `text` is the whole text, to which the signs belong, `current_text` the one without lines that are
-    over. Without an unconfirmed line `current_text` comes back as it is.
+    `text` is the whole text, to which the signs belong, `current_text` the one without lines that
+    are over. Without an unconfirmed line `current_text` comes back as it is.
     """
     if not signs:
         return current_text, []
@@ -81,9 +81,9 @@ def unconfirmed_in(part: str, lines: Sequence[str]) -> tuple[str, ...]:
     """
     lines_of_part = list[str]()
     for line in part.split("\n"):
-        stripped = line.strip()
-        if stripped:
-            lines_of_part.append(bare_line(stripped))
+        stripped_line = line.strip()
+        if stripped_line:
+            lines_of_part.append(bare_line(stripped_line))
     entries_in_part = list[str]()
     for line in lines:
         if _stands_in(line, part, lines_of_part):

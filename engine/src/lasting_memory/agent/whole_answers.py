@@ -113,7 +113,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         result = await agenerate_from_stream(astream(messages, stop, run_manager, **kwargs))
         message = result.generations[0].message
         match message.content:
-            case [{"type": "text", "text": str(text), **others}] if others.keys() <= {"index"}:
+            case [{"type": "text", "text": str(text), **extra}] if extra.keys() <= {"index"}:
                 message.content = text  # the integration's form without streaming
         return result
 
@@ -231,7 +231,7 @@ def _came_in_stream(error: Exception) -> bool:
         return True
     if not isinstance(error, ValueError):
         return False
-    raised_in = ""
+    function_name = ""
     for frame, _ in walk_tb(error.__traceback__):
-        raised_in = frame.f_code.co_name
-    return raised_in == _OF_RESPONSES
+        function_name = frame.f_code.co_name
+    return function_name == _OF_RESPONSES

@@ -151,8 +151,8 @@ class Turn:
         if not result.startswith(_WRITTEN):
             name = _name_of_refusal(result)
             reason = result.removeprefix("Error: ")
-            shortened = reason[:_REASON_CHARS]
-            return self._reply(name, shortened or "...")
+            short_reason = reason[:_REASON_CHARS]
+            return self._reply(name, short_reason or "...")
         args = call["args"]
         match args:
             case {"profile": {"name": name}}:

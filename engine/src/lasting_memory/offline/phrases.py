@@ -62,14 +62,14 @@ def _patterns_by_kind() -> _PatternsByKind:
     """The patterns of sentences, by the kind of their act, in the order in which they are tried."""
     slots = _PHRASES["slots"]
     patterns_of_kinds = _PHRASES["hear"]
-    by_kind = _PatternsByKind()
+    patterns_by_kind = _PatternsByKind()
     for kind, patterns in patterns_of_kinds.items():
-        by_kind[kind] = []
+        patterns_by_kind[kind] = []
         for pattern in patterns:
             filled_pattern = pattern.format(**slots)
             compiled_pattern = _with_apostrophes(filled_pattern)
-            by_kind[kind].append(compiled_pattern)
-    return by_kind
+            patterns_by_kind[kind].append(compiled_pattern)
+    return patterns_by_kind
 
 
 _PATTERNS = _patterns_by_kind()
@@ -88,8 +88,8 @@ def reply(name: str, language: str, about: str = "", date: str = "") -> str:
     in.
     """
     answers = _PHRASES["answers"]
-    by_language = answers[name]
-    answer = str(by_language[language])
+    answers_by_language = answers[name]
+    answer = str(answers_by_language[language])
     return answer.format(said=about, date=date)
 
 
@@ -110,8 +110,8 @@ def _act_of(sentence: str) -> Act:
     end, the same without its lead, or the whole sentence.
     """
     bare_sentence = sentence.rstrip(".!?\u2026 ")
-    without_lead = _LEAD.sub("", bare_sentence)
-    forms = dict.fromkeys((bare_sentence, without_lead, sentence))
+    sentence_without_lead = _LEAD.sub("", bare_sentence)
+    forms = dict.fromkeys((bare_sentence, sentence_without_lead, sentence))
     for kind, patterns in _PATTERNS.items():
         for pattern in patterns:
             for form in forms:
@@ -150,8 +150,8 @@ def lines_of(text: str) -> list[str]:
 
 def plain(text: str) -> str:
     """A text's words, between spaces: a text within another has its words in this order."""
-    in_order = " ".join(words(text))
-    return f" {in_order} "
+    joined_words = " ".join(words(text))
+    return f" {joined_words} "
 
 
 def subject_words(text: str) -> set[str]:
