@@ -93,7 +93,7 @@ def _value_of(key: str) -> Counter[str]:
     return Counter()
 
 
-def _estimated(messages: Sequence[BaseMessage]) -> int:
+def _estimated_tokens(messages: Sequence[BaseMessage]) -> int:
     """Roughly the tokens of messages. Says once that nothing better is known."""
     _warn_of_estimates()
     return count_tokens_approximately(messages)
@@ -126,7 +126,7 @@ async def count_tokens(
         usage = getattr(message, "usage_metadata", None) or {}
         tokens += usage.get("total_tokens", 0)
     if not tokens:
-        tokens = _estimated([*sent_messages, *answer])
+        tokens = _estimated_tokens([*sent_messages, *answer])
     value = _value_of(key)
     value["tokens"] += tokens
     namespace = namespaces.usage(caller.actor)

@@ -81,7 +81,7 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
         missing_bytes = len(encoded_text) - head_bytes
         excerpts.append(_Excerpt(path, head, missing_bytes))
         room -= head_bytes
-    return _joined(excerpts)
+    return _joined_sections(excerpts)
 
 
 def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
@@ -103,7 +103,7 @@ def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str,
     for number, (path, _) in enumerate(files):
         excerpt = _excerpt(path, texts[number], shares[number])
         excerpts.append(excerpt)
-    return _joined(excerpts)
+    return _joined_sections(excerpts)
 
 
 def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
@@ -156,7 +156,7 @@ def _excerpt(path: str, text: str, room: int) -> _Excerpt:
     return _Excerpt(path, head, missing_bytes, tail)
 
 
-def _joined(excerpts: Sequence[_Excerpt]) -> tuple[str, tuple[str, ...]]:
+def _joined_sections(excerpts: Sequence[_Excerpt]) -> tuple[str, tuple[str, ...]]:
     """The sections of these excerpts as one text, and the omissions."""
     parts = list[str]()
     omissions = list[str]()

@@ -76,9 +76,9 @@ class ShownTools:
 
         What is no `BaseTool`, such as a tool of the provider's own, stays as it is.
         """
-        return [self._shown(tool) for tool in tools]
+        return [self._shown_tool(tool) for tool in tools]
 
-    def _shown(self, tool: Tool) -> Tool | BaseTool:
+    def _shown_tool(self, tool: Tool) -> Tool | BaseTool:
         """The copy of a tool that a model is shown. It is made anew if the tool has changed."""
         if not isinstance(tool, BaseTool):
             return tool
@@ -86,7 +86,7 @@ class ShownTools:
         if tool_copy is not None and _is_same(tool_copy.original, tool):
             return tool_copy.copy
         description = self._descriptions.get(tool.name, _NO_DESCRIPTION)
-        copy = _described(tool, description)
+        copy = _described_tool(tool, description)
         self._copies[tool.name] = _ToolCopy(tool, copy)
         return copy
 
@@ -128,7 +128,7 @@ def _description(section: str) -> ToolDescription:
     return ToolDescription(text.strip(), arguments)
 
 
-def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
+def _described_tool(tool: BaseTool, description: ToolDescription) -> BaseTool:
     """A copy of a tool with this description, which only a model is shown.
 
     The tool itself where a copy would say less: deepagents lists the subagents in a form that is
@@ -179,7 +179,7 @@ def with_known_arguments(message: BaseMessage, tools: Sequence[object]) -> BaseM
     calls = list[ToolCall]()
     for call in message.tool_calls:
         names = names_by_tool.get(call["name"], set())
-        arguments = _renamed(call["args"], names)
+        arguments = _renamed_arguments(call["args"], names)
         calls.append({**call, "args": arguments})
     if calls == message.tool_calls:
         return message
@@ -195,7 +195,7 @@ def _argument_names(tools: Sequence[object]) -> dict[str, set[str]]:
     return names_by_tool
 
 
-def _renamed(arguments: Mapping[str, object], names: set[str]) -> dict[str, object]:
+def _renamed_arguments(arguments: Mapping[str, object], names: set[str]) -> dict[str, object]:
     """The arguments of a call, each by the name that the tool has. `names` are the tool's."""
     renamed_arguments = dict(arguments)
     for name, other_name in _OTHER_NAMES.items():

@@ -161,13 +161,13 @@ def _search(
         if key in memories:
             continue
         has_words = number in scores_by_words
-        memories[key] = _found(query, passage, has_words=has_words)
+        memories[key] = _found_memory(query, passage, has_words=has_words)
         if len(memories) == limit:
             break
     return list(memories.values())
 
 
-def _found(query: str, passage: _Passage, *, has_words: bool) -> FoundMemory:
+def _found_memory(query: str, passage: _Passage, *, has_words: bool) -> FoundMemory:
     """A file that was found by this passage. Without words of the query it was found by meaning
     alone.
     """

@@ -90,7 +90,7 @@ class PromptBlocks(AgentMiddleware[GuardedState, Context, object]):
         system_message = request.system_message
         # The tools stay: what a paused person asks to be kept is refused in words that they see.
         if any(block.is_read_only for block in blocks):
-            system_message = _without(system_message, self._section_on_writing)
+            system_message = _without_section(system_message, self._section_on_writing)
         system_with_blocks = _with_blocks(system_message, blocks)
         messages = [_without_authority(message) for message in request.messages]
         request_with_blocks = request.override(system_message=system_with_blocks, messages=messages)
@@ -185,7 +185,7 @@ class PromptBlocks(AgentMiddleware[GuardedState, Context, object]):
         return policies, memory
 
 
-def _without(message: SystemMessage | None, section: str) -> SystemMessage | None:
+def _without_section(message: SystemMessage | None, section: str) -> SystemMessage | None:
     """The system message without a section of its text; None if there is no message."""
     if message is None or not section:
         return message

@@ -42,7 +42,7 @@ def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[object]) -> l
     for message in messages:
         is_note = bool(_ids_in_note(message))
         if not is_note:
-            messages_to_send.append(_sent(message, refused_ids))
+            messages_to_send.append(_message_to_send(message, refused_ids))
     return messages_to_send
 
 
@@ -53,7 +53,7 @@ def _ids_in_note(message: object) -> list[str]:
     return refused_media_of(message.response_metadata)
 
 
-def _sent(message: AnyMessage, refused_ids: set[str]) -> AnyMessage:
+def _message_to_send(message: AnyMessage, refused_ids: set[str]) -> AnyMessage:
     """A message as a model gets it; the message itself where nothing is taken out of it.
 
     `refused_ids` are those of the messages whose media are left out.

@@ -24,7 +24,7 @@ def prompt_text(text: str) -> str:
     A "<" that would open or close a block is escaped.
     """
     visible_text = without_comments(text)
-    escaped_text = _BRACKET.sub(_escaped, visible_text)
+    escaped_text = _BRACKET.sub(_escaped_bracket, visible_text)
     return escaped_text.strip()
 
 
@@ -34,7 +34,7 @@ def in_one_line(text: str) -> str:
     return " ".join(words)
 
 
-def _escaped(bracket: re.Match[str]) -> str:
+def _escaped_bracket(bracket: re.Match[str]) -> str:
     """What takes the place of a "<": `&lt;` if it would open or close a block, else itself."""
     start = bracket.end()
     following_text = bracket.string[start : start + _NAME_CHARS]

@@ -149,7 +149,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         """The skills of a person and an assistant, as the state of deepagents' middleware."""
         files = self._files_in(snapshot)
         room = self._deployment.limits.skills_block_bytes
-        metadata, errors = await platform.in_thread(_listed, files, room)
+        metadata, errors = await platform.in_thread(_listed_skills, files, room)
         return {"skills_metadata": metadata, "skills_load_errors": errors}
 
     def _files_in(self, snapshot: Snapshot) -> list[tuple[str, Item]]:
@@ -209,7 +209,9 @@ def _with_pinned(
     return replace(answer, model_response=response, command=command)
 
 
-def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMetadata], list[str]]:
+def _listed_skills(
+    files: Sequence[tuple[str, Item]], room: int
+) -> tuple[list[SkillMetadata], list[str]]:
     """The skills among these files (path and item), and a line for each that is left out. Blocks.
 
     Of two with one name the first counts. No more are read than `room`, in bytes, is enough for:
@@ -234,7 +236,7 @@ def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMet
         except validation.RefusedWrite as error:
             errors.append(str(error))
             continue
-        skills_by_name[name] = _safe(skill)
+        skills_by_name[name] = _safe_skill(skill)
     if unread_count:
         errors.append(f"{unread_count} more skills are not listed here; ls the folders above.")
     return list(skills_by_name.values()), errors
@@ -246,7 +248,7 @@ def _front_matter_chars(text: str) -> int:
     return min(len(front_matter), MAX_FRONT_MATTER)
 
 
-def _safe(skill: SkillMetadata) -> SkillMetadata:
+def _safe_skill(skill: SkillMetadata) -> SkillMetadata:
     """A skill whose texts can neither close the block, nor open another, nor add a line."""
     safe_fields = dict[str, object]()
     for field, value in skill.items():

@@ -92,13 +92,13 @@ def _told_facts(messages: Iterable[str]) -> list[str]:
     for message in messages:
         for act in acts_of(message):
             if act.kind == "forget":
-                facts = _without(facts, act.about)
+                facts = _facts_without(facts, act.about)
             elif act.kind in _TELLING:
                 facts.append(act.about)
     return facts
 
 
-def _without(facts: Iterable[str], about: str) -> list[str]:
+def _facts_without(facts: Iterable[str], about: str) -> list[str]:
     """The facts that do not have all these words in a row."""
     words = plain(about)
     other_facts = list[str]()
