@@ -20,7 +20,7 @@ from deepagents.backends import StoreBackend
 from langgraph.store.base import BaseStore
 
 from benchmarks.pairs import Pairs, print_table
-from lasting_memory.agent.backends import ScopedFiles
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.people.identity import Author
 from lasting_memory.testing import stores
 from lasting_memory.testing.deployed import deployed

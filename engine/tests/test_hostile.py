@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from lasting_memory.agent.additions import lacking
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.agent.shown_text import prompt_text
 from lasting_memory.agent.tool_calls import check_call
-from lasting_memory.agent.tools import lacking
 from lasting_memory.http.import_document import Document
 from lasting_memory.memory.journal import texts
 from lasting_memory.memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES

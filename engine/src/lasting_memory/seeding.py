@@ -30,7 +30,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Assistant, SearchItem
 
 from lasting_memory import settings
-from lasting_memory.agent.prompt import policies_left_out
+from lasting_memory.agent.policy_block import policies_left_out
 from lasting_memory.deployment import Change as FileChange
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import validation

@@ -14,8 +14,9 @@ import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langgraph_sdk import Auth
 
-from lasting_memory.agent import checks
-from lasting_memory.agent.checks import check_graph, has_approvals
+from lasting_memory.agent import graph_parts
+from lasting_memory.agent.checks import check_graph
+from lasting_memory.agent.graph_parts import has_approvals
 from lasting_memory.auth.interrupt_answers import (
     MAX_ANSWER_BYTES,
     MAX_ANSWER_DEPTH,
@@ -477,7 +478,9 @@ def test_a_server_knows_of_each_graph_whether_it_has_approvals_and_refuses_those
     graph = asking_graph.build_agent(deployed(), model)
     assert has_approvals(graph)
     check_graph(graph)
-    (asks,) = [hook for hook in checks._hooks(graph) if isinstance(hook, HumanInTheLoopMiddleware)]
+    (asks,) = [
+        hook for hook in graph_parts.hooks_of(graph) if isinstance(hook, HumanInTheLoopMiddleware)
+    ]
     asks.interrupt_mode = "per_call"
     with pytest.raises(SettingsError, match="interrupt_mode='batched'"):
         check_graph(graph)

@@ -24,7 +24,7 @@ from langgraph_sdk import Auth
 from pydantic import BaseModel, Field, ValidationError
 
 from lasting_memory import platform
-from lasting_memory.agent.backends import starting_files
+from lasting_memory.agent.starting_files import starting_files
 from lasting_memory.auth.handler_values import StoreRequest
 from lasting_memory.auth.handlers import _Handlers
 from lasting_memory.consolidation.run import build_consolidation_agent

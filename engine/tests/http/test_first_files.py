@@ -13,9 +13,10 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from lasting_memory import platform
-from lasting_memory.agent import backends
+from lasting_memory.agent import starting_files
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.memory import journal
+from lasting_memory.memory.seeded import starting_memory
 from lasting_memory.people.identity import Actor
 from lasting_memory.people.scopes import ROUTES
 from lasting_memory.settings import SettingsError
@@ -28,7 +29,7 @@ from tests.http.conftest import Open
 SHARED = deployed(memory_scope="assistant", shared_writes="allow")
 OURS = ("memories", f"{AGENT}:acme")
 MINE = ("memories", "acme:alice")
-PREFERENCES = backends.starting_memory(deployed().folder)["/preferences.md"]
+PREFERENCES = starting_memory(deployed().folder)["/preferences.md"]
 DELETED = ToolCall("delete", {"file_path": "/memories/preferences.md"})
 
 
@@ -161,7 +162,7 @@ async def test_a_function_that_never_returns_loses_no_turn(
         ends.wait(300)
         return {}
 
-    monkeypatch.setattr(backends, "FIRST_FILES_SECONDS", 0.01)
+    monkeypatch.setattr(starting_files, "FIRST_FILES_SECONDS", 0.01)
     try:
         assert "## /memories/preferences.md" in await graph(forked(waits)).shown()
         assert "first_files of this deployment failed" in caplog.text
@@ -178,7 +179,7 @@ async def test_functions_that_never_return_take_no_thread_from_others(
         ends.wait(300)
         return {}
 
-    monkeypatch.setattr(backends, "FIRST_FILES_SECONDS", 0.01)
+    monkeypatch.setattr(starting_files, "FIRST_FILES_SECONDS", 0.01)
     agent = graph(forked(waits))
     try:
         async with asyncio.timeout(120):

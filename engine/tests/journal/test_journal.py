@@ -13,7 +13,7 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.agent.backends import ScopedFiles
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import (

@@ -12,8 +12,9 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
+from lasting_memory.agent.memory_block import memory_files
 from lasting_memory.agent.memory_search import search_files
-from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.snapshot import read_snapshot
 from lasting_memory.memory import journal
 from lasting_memory.people.identity import Actor, Author

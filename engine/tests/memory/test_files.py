@@ -18,8 +18,9 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import plain_text
-from lasting_memory.agent import backends as files_module
-from lasting_memory.agent.backends import ScopedFiles, build_backend
+from lasting_memory.agent import thread_files
+from lasting_memory.agent.backends import build_backend
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import validation
 from lasting_memory.memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
@@ -171,7 +172,7 @@ async def test_files_of_a_conversation_are_bounded_each_and_all(
     agent: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(validation, "MAX_FILE_BYTES", 1_000)
-    monkeypatch.setattr(files_module, "MAX_SCRATCH_BYTES", 4_200)
+    monkeypatch.setattr(thread_files, "MAX_SCRATCH_BYTES", 4_200)
     grow = ToolCall(
         "edit_file",
         {"file_path": "/s.md", "old_string": "é", "new_string": "éé", "replace_all": True},

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 
-from lasting_memory.agent.tools import lacking
+from lasting_memory.agent.additions import lacking
 from lasting_memory.plain_text import compared, plain, spelled_as_in
 from lasting_memory.testing.scripted_anthropic import ToolCall
 from tests.conftest import Scripted

@@ -10,7 +10,7 @@ import uuid
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.agent.backends import ScopedFiles
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.memory.validation import (
     CREDENTIALS,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory.agent.backends import ScopedFiles
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.memory import journal
 from lasting_memory.people.identity import Author

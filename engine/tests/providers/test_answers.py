@@ -15,12 +15,8 @@ from pydantic import SecretStr
 
 from lasting_memory import Limits
 from lasting_memory.agent import whole_answers as whole_answers_module
-from lasting_memory.agent.answers import (
-    MAX_ANSWER_CHARS,
-    BadAnswerError,
-    CutAnswerError,
-    SilentModelError,
-)
+from lasting_memory.agent.answer_errors import BadAnswerError, CutAnswerError, SilentModelError
+from lasting_memory.agent.answers import MAX_ANSWER_CHARS
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 

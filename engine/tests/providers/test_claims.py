@@ -19,7 +19,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import build_consolidation_agent
 from lasting_memory.agent import bounds, prompt
-from lasting_memory.agent.answers import BadAnswerError, FilteredAnswerError
+from lasting_memory.agent.answer_errors import BadAnswerError, FilteredAnswerError
 from lasting_memory.agent.provider_errors import ProviderError
 from lasting_memory.consolidation import records
 from lasting_memory.conversations.titles import title_of

@@ -18,9 +18,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import build_consolidation_agent
-from lasting_memory.agent.answers import (
-    CUT,
-    SILENT,
+from lasting_memory.agent.answer_endings import CUT, SILENT
+from lasting_memory.agent.answer_errors import (
     CutAnswerError,
     EmptyAnswerError,
     FilteredAnswerError,

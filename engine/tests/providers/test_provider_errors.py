@@ -10,7 +10,7 @@ import pytest
 from langchain_core.exceptions import ContextOverflowError
 
 from lasting_memory.agent import budget, provider_errors
-from lasting_memory.agent.answers import CutAnswerError
+from lasting_memory.agent.answer_errors import CutAnswerError
 from lasting_memory.agent.models import build_model
 from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.testing.deployed import deployed
@@ -103,4 +103,4 @@ def test_a_gateway_is_asked_to_count_tokens(monkeypatch: pytest.MonkeyPatch) -> 
 def test_tokens_of_a_provider_that_counts_none_are_estimated() -> None:
     from langchain_core.messages import AIMessage, HumanMessage  # noqa: PLC0415
 
-    assert budget._estimated([HumanMessage("x" * 400), AIMessage("y" * 400)]) > 150
+    assert budget._estimated_tokens([HumanMessage("x" * 400), AIMessage("y" * 400)]) > 150

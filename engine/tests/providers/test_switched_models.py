@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from lasting_memory.agent.answers import says_something
 from lasting_memory.agent.readable_messages import readable_messages
+from lasting_memory.agent.visible_content import says_something
 from lasting_memory.testing.scripted_provider import Said
 from tests.auth.test_messages import PNG
 from tests.consolidation.conftest import append

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lasting_memory.agent.answers import BadAnswerError
+from lasting_memory.agent.answer_errors import BadAnswerError
 from lasting_memory.consolidation import records
 from lasting_memory.testing.scripted_provider import Said
 from tests.consolidation.conftest import ALICE, Runs, append

@@ -27,14 +27,15 @@ from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from lasting_memory.agent import checks
-from lasting_memory.agent.answers import AnswerError, BadAnswerError, CutAnswerError, check_said
-from lasting_memory.agent.backends import StoreOverride
+from lasting_memory.agent.answer_errors import AnswerError, BadAnswerError, CutAnswerError
 from lasting_memory.agent.budget import TokenBudgetError, budget_refusal, count_tokens
 from lasting_memory.agent.file_notes import FileNotes
 from lasting_memory.agent.file_tools import ShownTools, with_known_arguments
+from lasting_memory.agent.graph_parts import LimitedState
 from lasting_memory.agent.omissions import OmissionNotes
 from lasting_memory.agent.provider_errors import provider_error
 from lasting_memory.agent.readable_messages import readable_messages
+from lasting_memory.agent.route_files import StoreOverride
 from lasting_memory.agent.sent_messages import (
     is_refused_request,
     requests_without_media,
@@ -42,6 +43,7 @@ from lasting_memory.agent.sent_messages import (
     with_advice,
 )
 from lasting_memory.agent.tool_calls import ToolResult, allowed_tools, check_call
+from lasting_memory.agent.visible_content import check_said
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.validation import RefusedWrite
@@ -106,11 +108,11 @@ class Bounds(ModelRetryMiddleware[object, Context]):
       `SettingsError`.
     - What is read of a file says which of its lines prompts leave out, or show apart.
 
-    `drafts` gives the store of a consolidation's draft; None in a conversation. `around` are called
-    around the calls of models, the first outermost.
+    `drafts` gives the store of a consolidation's draft; None in a conversation. `outer_middleware`
+    are called around the calls of models, the first outermost.
     """
 
-    state_schema = checks.LimitedState
+    state_schema = LimitedState
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(
@@ -119,7 +121,7 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         seconds: float | None = None,
         *,
         drafts: StoreOverride | None = None,
-        around: Sequence[CalledByBounds] = (),
+        outer_middleware: Sequence[CalledByBounds] = (),
     ) -> None:
         super().__init__(
             max_retries=deployment.limits.model_retries,
@@ -130,7 +132,7 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         self._deployment = deployment
         self._seconds = seconds
         self._consolidating = drafts is not None
-        self._around = tuple(around)
+        self._outer_middleware = tuple(outer_middleware)
         self._model_and_copy: tuple[BaseChatModel, BaseChatModel] | None = None
         self._files_are_checked = False
         self._shown_tools = ShownTools(deployment)
@@ -144,7 +146,7 @@ class Bounds(ModelRetryMiddleware[object, Context]):
     ) -> ModelResponse[object]:
         """The answer to a request, through the middleware that is called by bounds."""
         call: Handler = partial(self._answer, handler)
-        for part in reversed(self._around):
+        for part in reversed(self._outer_middleware):
             call = partial(part.awrap_model_call, handler=call)
         return await call(request)
 
@@ -170,8 +172,8 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         if d.settings.daily_tokens:
             await count_tokens(store, caller, response.result, request.messages)
         if not self._consolidating:
-            last = response.result[-1]
-            check_said(last)
+            last_message = response.result[-1]
+            check_said(last_message)
         return response
 
     def _request_to_send(self, request: ModelRequest[Context]) -> ModelRequest[Context]:
@@ -187,8 +189,8 @@ class Bounds(ModelRetryMiddleware[object, Context]):
     def _messages_to_send(self, request: ModelRequest[Context]) -> list[AnyMessage]:
         """The messages of a request that its model can read."""
         thread = request.state.get("messages") or []
-        sent = sent_messages(request.messages, thread)
-        return readable_messages(sent, type(request.model))
+        messages = sent_messages(request.messages, thread)
+        return readable_messages(messages, type(request.model))
 
     def _budget_answer(self, refusal: str) -> ModelResponse[object]:
         """The refusal of the budget as an answer. Raises `TokenBudgetError` in a consolidation."""
@@ -203,10 +205,10 @@ class Bounds(ModelRetryMiddleware[object, Context]):
         try:
             return await self._answer_without_refused_media(request, handler)
         except Exception as error:
-            explained = provider_error(error)
-            if explained is None:
+            explained_error = provider_error(error)
+            if explained_error is None:
                 raise
-            raise explained from error
+            raise explained_error from error
 
     async def _answer_without_refused_media(
         self, request: ModelRequest[Context], handler: Handler
@@ -263,20 +265,20 @@ class Bounds(ModelRetryMiddleware[object, Context]):
             try:
                 return await handler(attempt)
             except AnswerError as error:
-                await self._count_thrown_away(attempt, error)
+                await self._count_unusable(attempt, error)
                 raise
 
         response = await super().awrap_model_call(request, call_and_count)
         return cast("ModelResponse[object]", response)
 
-    async def _count_thrown_away(self, request: ModelRequest[Context], error: AnswerError) -> None:
+    async def _count_unusable(self, request: ModelRequest[Context], error: AnswerError) -> None:
         """Adds the tokens of an answer that cannot be used: its provider has counted them, too."""
-        thrown_away = error.thrown_away
+        answer = error.unusable_answer
         is_limited = bool(self._deployment.settings.daily_tokens)
-        if thrown_away is None or not is_limited:
+        if answer is None or not is_limited:
             return
         caller = Caller.of_run(self._deployment, request.runtime)
-        await count_tokens(get_store(), caller, [thrown_away], request.messages)
+        await count_tokens(get_store(), caller, [answer], request.messages)
 
     def _model_to_call(self, model: BaseChatModel) -> BaseChatModel:
         """A copy of a model with whole answers, and with the scope of memory in its calls' traces.
@@ -288,12 +290,12 @@ class Bounds(ModelRetryMiddleware[object, Context]):
             original, copy = self._model_and_copy
             if original is model:
                 return copy
-        whole = whole_answers(model, self._deployment.limits)
-        metadata = dict(whole.metadata or {})
+        whole_model = whole_answers(model, self._deployment.limits)
+        metadata = dict(whole_model.metadata or {})
         metadata["memory_scope"] = self._deployment.settings.memory_scope
-        traced = whole.model_copy(update={"metadata": metadata})
-        self._model_and_copy = (model, traced)
-        return traced
+        traced_model = whole_model.model_copy(update={"metadata": metadata})
+        self._model_and_copy = (model, traced_model)
+        return traced_model
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolResult:
         """The result of a tool's call, with notes on the file that it names.

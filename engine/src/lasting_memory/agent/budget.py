@@ -47,15 +47,15 @@ async def budget_refusal(
         return None
     now = datetime.now(UTC)
     today = now.date()
-    used = await _used_tokens(store, actor, today.isoformat())
-    if used < budget:
+    used_tokens = await _used_tokens(store, actor, today.isoformat())
+    if used_tokens < budget:
         return None
     tomorrow = today + timedelta(days=1)
     renewal = datetime.combine(tomorrow, time.min, UTC)
     wait = renewal - now
     seconds = max(1, round(wait.total_seconds()))
     refusal = (
-        f"Today's {budget:,} tokens are used up ({used:,}); "
+        f"Today's {budget:,} tokens are used up ({used_tokens:,}); "
         f"there are more from {renewal:%Y-%m-%dT%H:%MZ}."
     )
     return refusal, seconds
@@ -65,17 +65,17 @@ async def _used_tokens(store: BaseStore, actor: Actor, today: str) -> int:
     """A person's tokens of today, a day such as 2026-11-28. Deletes the items of earlier days."""
     namespace = namespaces.usage(actor)
     deletions = list[PutOp]()
-    used = 0
+    used_tokens = 0
     for item in await all_items(store, namespace):
         is_of_earlier_day = item.key < today
         if is_of_earlier_day:
             deletion = PutOp(item.namespace, item.key, None)
             deletions.append(deletion)
         else:
-            used += _tokens_in(item)
+            used_tokens += _tokens_in(item)
     if deletions:
         await store.abatch(deletions)
-    return used
+    return used_tokens
 
 
 def _tokens_in(item: Item) -> int:
@@ -93,7 +93,7 @@ def _value_of(key: str) -> Counter[str]:
     return Counter()
 
 
-def _estimated(messages: Sequence[BaseMessage]) -> int:
+def _estimated_tokens(messages: Sequence[BaseMessage]) -> int:
     """Roughly the tokens of messages. Says once that nothing better is known."""
     _warn_of_estimates()
     return count_tokens_approximately(messages)
@@ -108,7 +108,10 @@ def _warn_of_estimates() -> None:
 
 
 async def count_tokens(
-    store: BaseStore, caller: Caller, answer: Sequence[BaseMessage], sent: Sequence[AnyMessage]
+    store: BaseStore,
+    caller: Caller,
+    answer: Sequence[BaseMessage],
+    sent_messages: Sequence[AnyMessage],
 ) -> None:
     """Adds the tokens of a model call to what the caller used today.
 
@@ -123,7 +126,7 @@ async def count_tokens(
         usage = getattr(message, "usage_metadata", None) or {}
         tokens += usage.get("total_tokens", 0)
     if not tokens:
-        tokens = _estimated([*sent, *answer])
+        tokens = _estimated_tokens([*sent_messages, *answer])
     value = _value_of(key)
     value["tokens"] += tokens
     namespace = namespaces.usage(caller.actor)

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import cast
 
-from lasting_memory.agent.backends import RouteFiles, StoreOverride, build_backend
+from lasting_memory.agent.backends import build_backend
+from lasting_memory.agent.route_files import RouteFiles, StoreOverride
 from lasting_memory.agent.tool_calls import ToolResult, text_result
 from lasting_memory.agent.unconfirmed import note_of_unconfirmed
 from lasting_memory.deployment import Deployment
@@ -18,7 +19,7 @@ from lasting_memory.deployment import Deployment
 logger = logging.getLogger(__name__)
 
 _READ_TOOL = "read_file"
-# It keeps lines that are over where the new text drops them (`Over.kept_in`).
+# It keeps lines that are over where the new text drops them (`LinesOver.kept_in`).
 _WRITE_TOOL = "write_file"
 
 
@@ -64,19 +65,19 @@ class FileNotes:
         """
         files, key = self._files_at(path)
         if name == _WRITE_TOOL:
-            over = await files.aover(key)
-            return over.note()
-        file_notes = await files.anotes(key)
-        note_of_over = file_notes.over.note()
-        note_of_others = note_of_unconfirmed(file_notes.unconfirmed)
-        if note_of_over and note_of_others:
-            return f"{note_of_over}\n{note_of_others}"
-        return note_of_over or note_of_others
+            lines_over = await files.alines_over(key)
+            return lines_over.note()
+        noted_lines = await files.anotes(key)
+        notes = [
+            noted_lines.lines_over.note(),
+            note_of_unconfirmed(noted_lines.unconfirmed_entries),
+        ]
+        return "\n".join(note for note in notes if note)
 
     def _files_at(self, path: str) -> tuple[RouteFiles, str]:
         """The folder of the store in which a file is, and the file's key there."""
-        matching = [route for route in self._routes if path.startswith(route)]
-        route = matching[0]
+        matching_routes = [route for route in self._routes if path.startswith(route)]
+        route = matching_routes[0]
         files = cast("RouteFiles", self._backend.routes[route])
         folder = route.removesuffix("/")
         key = path.removeprefix(folder)

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
+from langgraph.store.base import Item
+
 from lasting_memory.agent.shown_text import prompt_text
+from lasting_memory.memory import stored_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,24 @@ class TextFile(NamedTuple):
 class _Excerpt:
     """What a section shows of a file: the head of its text, and perhaps the tail.
 
-    `missing` is how many bytes are left out; 0: the head is the whole text.
+    `missing_bytes` is how many bytes are left out; 0: the head is the whole text.
     """
 
     path: str
     head: str
-    missing: int = 0
+    missing_bytes: int = 0
     tail: str = ""
+
+
+def file_text(path: str, item: Item) -> str:
+    """The text of a stored file, or a line that says why there is none."""
+    try:
+        file = stored_files.stored_file(item)
+    except ValueError as error:
+        return f"[{path} cannot be shown: {error}]"
+    if file["encoding"] != "utf-8":
+        return f"[{path} is not text; it is left out]"
+    return file["content"]
 
 
 def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
@@ -57,17 +71,17 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
     excerpts = list[_Excerpt]()
     room = budget
     for path, text in files:
-        prepared = text
+        prepared_text = text
         # Without room nothing of the file is shown, so nothing is prepared.
         if room > 0:
-            prepared = prompt_text(text)
-        raw = _in_utf8(prepared)
-        head = _from_utf8(raw[:room])
+            prepared_text = prompt_text(text)
+        encoded_text = _in_utf8(prepared_text)
+        head = _from_utf8(encoded_text[:room])
         head_bytes = len(head.encode())
-        missing = len(raw) - head_bytes
-        excerpts.append(_Excerpt(path, head, missing))
+        missing_bytes = len(encoded_text) - head_bytes
+        excerpts.append(_Excerpt(path, head, missing_bytes))
         room -= head_bytes
-    return _joined(excerpts)
+    return _joined_sections(excerpts)
 
 
 def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
@@ -80,16 +94,16 @@ def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str,
     texts = list[str]()
     sizes = list[int]()
     for _, text in files:
-        prepared = prompt_text(text)
-        raw = _in_utf8(prepared)
-        texts.append(prepared)
-        sizes.append(len(raw))
+        prepared_text = prompt_text(text)
+        encoded_text = _in_utf8(prepared_text)
+        texts.append(prepared_text)
+        sizes.append(len(encoded_text))
     shares = shared_room(sizes, budget)
     excerpts = list[_Excerpt]()
     for number, (path, _) in enumerate(files):
         excerpt = _excerpt(path, texts[number], shares[number])
         excerpts.append(excerpt)
-    return _joined(excerpts)
+    return _joined_sections(excerpts)
 
 
 def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
@@ -97,16 +111,16 @@ def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
 
     Shares are equal, but what a size does not need goes to the larger ones.
     """
-    waiting = len(sizes)
-    shares = [0] * waiting
+    waiting_count = len(sizes)
+    shares = [0] * waiting_count
     room = budget
-    smallest_first = sorted(enumerate(sizes), key=itemgetter(1))
-    for number, size in smallest_first:
-        equal_share = room // waiting
+    sizes_smallest_first = sorted(enumerate(sizes), key=itemgetter(1))
+    for number, size in sizes_smallest_first:
+        equal_share = room // waiting_count
         share = min(size, equal_share)
         shares[number] = share
         room -= share
-        waiting -= 1
+        waiting_count -= 1
     return shares
 
 
@@ -115,9 +129,9 @@ def _in_utf8(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-def _from_utf8(raw: bytes) -> str:
+def _from_utf8(encoded_text: bytes) -> str:
     """Bytes of a text as text, without a character at its end or beginning that was cut."""
-    return raw.decode(errors="ignore")
+    return encoded_text.decode(errors="ignore")
 
 
 def _excerpt(path: str, text: str, room: int) -> _Excerpt:
@@ -125,32 +139,32 @@ def _excerpt(path: str, text: str, room: int) -> _Excerpt:
 
     The ends together have at most `room` bytes, in whole lines where there are any.
     """
-    raw = _in_utf8(text)
-    size = len(raw)
+    encoded_text = _in_utf8(text)
+    size = len(encoded_text)
     if size <= room:
         return _Excerpt(path, text)
     half = room // 2
-    head = _from_utf8(raw[:half])
+    head = _from_utf8(encoded_text[:half])
     lines_of_head, _, _ = head.rpartition("\n")
     head = lines_of_head or head
-    tail = _from_utf8(raw[size - half :])
+    tail = _from_utf8(encoded_text[size - half :])
     _, _, lines_of_tail = tail.partition("\n")
     tail = lines_of_tail or tail
     head_bytes = len(head.encode())
     tail_bytes = len(tail.encode())
-    missing = size - head_bytes - tail_bytes
-    return _Excerpt(path, head, missing, tail)
+    missing_bytes = size - head_bytes - tail_bytes
+    return _Excerpt(path, head, missing_bytes, tail)
 
 
-def _joined(excerpts: Sequence[_Excerpt]) -> tuple[str, tuple[str, ...]]:
+def _joined_sections(excerpts: Sequence[_Excerpt]) -> tuple[str, tuple[str, ...]]:
     """The sections of these excerpts as one text, and the omissions."""
     parts = list[str]()
     omissions = list[str]()
     for excerpt in excerpts:
         section = _section(excerpt)
         parts.append(section)
-        if excerpt.missing:
-            omissions.append(f"{excerpt.path}: {excerpt.missing:,} bytes")
+        if excerpt.missing_bytes:
+            omissions.append(f"{excerpt.path}: {excerpt.missing_bytes:,} bytes")
     text = "\n\n".join(parts)
     return text, tuple(omissions)
 
@@ -159,7 +173,7 @@ def _section(excerpt: _Excerpt) -> str:
     """The title and the excerpt of a file, with a note of what is left out between its two ends."""
     title = prompt_text(excerpt.path)
     body = excerpt.head
-    if excerpt.missing:
-        note = f"[{excerpt.missing:,} bytes left out; read_file {excerpt.path} for the rest]"
+    if excerpt.missing_bytes:
+        note = f"[{excerpt.missing_bytes:,} bytes left out; read_file {excerpt.path} for the rest]"
         body = f"{body}\n{note}\n{excerpt.tail}"
     return f"## {title}\n\n{body}".rstrip()

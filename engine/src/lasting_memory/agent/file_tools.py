@@ -49,7 +49,7 @@ class ToolDescription:
 _NO_DESCRIPTION = ToolDescription("", MappingProxyType({}))
 
 
-class _Copied(NamedTuple):
+class _ToolCopy(NamedTuple):
     """A tool, and the copy of it that a model is shown."""
 
     original: BaseTool
@@ -69,25 +69,25 @@ class ShownTools:
         markdown = d.prompt(_DESCRIPTIONS)
         self._descriptions = _descriptions(markdown)
         # By the tool's name: making a copy takes longer than a call of the store.
-        self._copied = dict[str, _Copied]()
+        self._copies = dict[str, _ToolCopy]()
 
     def of(self, tools: Sequence[Tool]) -> list[Tool | BaseTool]:
         """The tools of a request as its model is shown them.
 
         What is no `BaseTool`, such as a tool of the provider's own, stays as it is.
         """
-        return [self._shown(tool) for tool in tools]
+        return [self._shown_tool(tool) for tool in tools]
 
-    def _shown(self, tool: Tool) -> Tool | BaseTool:
+    def _shown_tool(self, tool: Tool) -> Tool | BaseTool:
         """The copy of a tool that a model is shown. It is made anew if the tool has changed."""
         if not isinstance(tool, BaseTool):
             return tool
-        copied = self._copied.get(tool.name)
-        if copied is not None and _is_same(copied.original, tool):
-            return copied.copy
+        tool_copy = self._copies.get(tool.name)
+        if tool_copy is not None and _is_same(tool_copy.original, tool):
+            return tool_copy.copy
         description = self._descriptions.get(tool.name, _NO_DESCRIPTION)
-        copy = _described(tool, description)
-        self._copied[tool.name] = _Copied(tool, copy)
+        copy = _described_tool(tool, description)
+        self._copies[tool.name] = _ToolCopy(tool, copy)
         return copy
 
 
@@ -95,17 +95,17 @@ def tokens_of_tools(tools: Sequence[BaseTool]) -> int:
     """About how many tokens tools have in a request: a quarter of their characters, as JSON."""
     chars = 0
     for tool in tools:
-        converted = convert_to_openai_tool(tool)
-        sent = json.dumps(converted["function"], ensure_ascii=False)
-        chars += len(sent)
+        tool_json = convert_to_openai_tool(tool)
+        function_json = json.dumps(tool_json["function"], ensure_ascii=False)
+        chars += len(function_json)
     return chars // _CHARS_OF_TOKEN
 
 
-def _is_same(one: BaseTool, other: BaseTool) -> bool:
+def _is_same(tool: BaseTool, other_tool: BaseTool) -> bool:
     """Whether a model is told the same of two tools: deepagents makes one anew for each call."""
-    if one.description != other.description:
+    if tool.description != other_tool.description:
         return False
-    return one.args_schema is other.args_schema
+    return tool.args_schema is other_tool.args_schema
 
 
 def _descriptions(markdown: str) -> Mapping[str, ToolDescription]:
@@ -128,7 +128,7 @@ def _description(section: str) -> ToolDescription:
     return ToolDescription(text.strip(), arguments)
 
 
-def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
+def _described_tool(tool: BaseTool, description: ToolDescription) -> BaseTool:
     """A copy of a tool with this description, which only a model is shown.
 
     The tool itself where a copy would say less: deepagents lists the subagents in a form that is
@@ -139,12 +139,12 @@ def _described(tool: BaseTool, description: ToolDescription) -> BaseTool:
         subagents = _LISTED_SUBAGENTS.search(tool.description)
         if subagents is None:
             return tool
-        listed = subagents[0].strip()
-        text = text.replace(_SUBAGENTS, listed)
-    converted = convert_to_openai_tool(tool)
-    if "function" not in converted:
+        listed_subagents = subagents[0].strip()
+        text = text.replace(_SUBAGENTS, listed_subagents)
+    tool_json = convert_to_openai_tool(tool)
+    if "function" not in tool_json:
         return tool
-    parameters = converted["function"].get("parameters", {})
+    parameters = tool_json["function"].get("parameters", {})
     schema = _with_descriptions(parameters, description.arguments)
     changes = {"description": text, "args_schema": schema}
     return tool.model_copy(update=changes)
@@ -179,7 +179,7 @@ def with_known_arguments(message: BaseMessage, tools: Sequence[object]) -> BaseM
     calls = list[ToolCall]()
     for call in message.tool_calls:
         names = names_by_tool.get(call["name"], set())
-        arguments = _renamed(call["args"], names)
+        arguments = _renamed_arguments(call["args"], names)
         calls.append({**call, "args": arguments})
     if calls == message.tool_calls:
         return message
@@ -195,13 +195,13 @@ def _argument_names(tools: Sequence[object]) -> dict[str, set[str]]:
     return names_by_tool
 
 
-def _renamed(arguments: Mapping[str, object], names: set[str]) -> dict[str, object]:
+def _renamed_arguments(arguments: Mapping[str, object], names: set[str]) -> dict[str, object]:
     """The arguments of a call, each by the name that the tool has. `names` are the tool's."""
-    renamed = dict(arguments)
+    renamed_arguments = dict(arguments)
     for name, other_name in _OTHER_NAMES.items():
-        if name not in renamed or name in names:
+        if name not in renamed_arguments or name in names:
             continue
         # The tool has the other name, and the call gives it no value already.
-        if other_name in names and other_name not in renamed:
-            renamed[other_name] = renamed.pop(name)
-    return renamed
+        if other_name in names and other_name not in renamed_arguments:
+            renamed_arguments[other_name] = renamed_arguments.pop(name)
+    return renamed_arguments

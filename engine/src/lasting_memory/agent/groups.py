@@ -16,5 +16,5 @@ def section_on_groups(d: Deployment) -> str:
     if not folders:
         return ""
     section = d.prompt("groups_block.md")
-    listed = " and ".join(folders)
-    return section.replace("{folders}", listed)
+    folder_names = " and ".join(folders)
+    return section.replace("{folders}", folder_names)

@@ -59,9 +59,9 @@ def _lines_in(key: str, content: str) -> list[MemoryLine]:
 
 def _facts(content: str) -> list[Line]:
     """The lines of a text that say something to people, outside of comments; titles are none."""
-    visible = without_comments(content, line_breaks=True)
+    visible_text = without_comments(content, line_breaks=True)
     facts = list[Line]()
-    for line in content_lines(lines_of(visible)):
+    for line in content_lines(lines_of(visible_text)):
         if not line.is_heading:
             facts.append(line)
     return facts
@@ -70,13 +70,13 @@ def _facts(content: str) -> list[Line]:
 def _fields(content: str) -> dict[str, object]:
     """The fields of a JSON object that have a value; none of any other text."""
     try:
-        parsed = json.loads(content)
+        parsed_json = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(parsed, dict):
+    if not isinstance(parsed_json, dict):
         return {}
     fields = dict[str, object]()
-    for name, value in parsed.items():
+    for name, value in parsed_json.items():
         if value is not None:
             fields[name] = value
     return fields
@@ -87,23 +87,23 @@ def line_named(text: str, lines: Sequence[MemoryLine]) -> MemoryLine:
 
     Raises `RefusedWrite` if there is none, or several.
     """
-    wanted = wording(text).casefold()
-    same = list[MemoryLine]()
-    containing = list[MemoryLine]()
+    words_of_text = wording(text).casefold()
+    same_lines = list[MemoryLine]()
+    containing_lines = list[MemoryLine]()
     for line in lines:
-        words = wording(line.text).casefold()
-        if words == wanted:
-            same.append(line)
-        elif wanted and wanted in words:
-            containing.append(line)
-    matches = same or containing
+        words_of_line = wording(line.text).casefold()
+        if words_of_line == words_of_text:
+            same_lines.append(line)
+        elif words_of_text and words_of_text in words_of_line:
+            containing_lines.append(line)
+    matches = same_lines or containing_lines
     if not matches:
         raise RefusedWrite(f"No line says {text[:_NAMED_CHARS]!r}; search_memory finds lines.")
     if len(matches) > 1:
         first_matches = matches[:_NAMED_LINES]
-        named = "; ".join(_name_of(line) for line in first_matches)
+        line_names = "; ".join(_name_of(line) for line in first_matches)
         raise RefusedWrite(
-            f"{len(matches)} lines say that; send one of them whole, and its path: {named}"
+            f"{len(matches)} lines say that; send one of them whole, and its path: {line_names}"
         )
     return matches[0]
 
@@ -122,14 +122,14 @@ def with_line(content: str, line: MemoryLine, text: str | None) -> str:
     if line.field:
         return _with_field(content, line, text)
     lines = content.split("\n")
-    wanted = wording(line.text)
-    for number, present in enumerate(lines):
-        if wording(present) != wanted:
+    line_wording = wording(line.text)
+    for number, present_line in enumerate(lines):
+        if wording(present_line) != line_wording:
             continue
         if text is None:
             del lines[number]
         else:
-            lines[number] = _with_mark_of(present, text)
+            lines[number] = _with_mark_of(present_line, text)
         return "\n".join(lines)
     raise RefusedWrite(
         f"{_name_of(line)} is a row of a table, or changed meanwhile; read it again, or correct it "
@@ -142,21 +142,21 @@ def line_saying(content: str, text: str) -> Line | None:
 
     None if there is no such fact.
     """
-    wanted = wording(text)
+    text_wording = wording(text)
     for fact in _facts(content):
         shown_wording = wording(fact.text)
         stored_wording = wording(fact.raw or fact.text)
-        if wanted in (shown_wording, stored_wording):
+        if text_wording in (shown_wording, stored_wording):
             return fact
     return None
 
 
 def _with_mark_of(line: str, text: str) -> str:
     """A text with the indentation and the list marker of a line."""
-    unindented = line.lstrip()
-    indentation = line.removesuffix(unindented)
+    unindented_line = line.lstrip()
+    indentation = line.removesuffix(unindented_line)
     marker = ""
-    match = MARKER.match(unindented)
+    match = MARKER.match(unindented_line)
     if match:
         marker = match[0]
     return f"{indentation}{marker}{text}"

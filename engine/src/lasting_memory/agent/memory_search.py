@@ -68,8 +68,8 @@ class _File:
 
     key: str
     text: str
-    over: frozenset[int]
-    current: str
+    over_numbers: frozenset[int]
+    current_text: str
     signs: str
 
 
@@ -119,69 +119,69 @@ async def search_files(
 
     Where the store has a semantic index, their meaning counts, too. `limit` is taken as 1 to 20.
     """
-    similar = list[_Similar]()
+    similar_files = list[_Similar]()
     if platform.embedding_model(store):
-        similar = await _similar_files(store, namespace, query)
+        similar_files = await _similar_files(store, namespace, query)
     items = await store.asearch(namespace, limit=d.limits.max_files)
-    at_least_one = max(limit, 1)
-    most = min(at_least_one, MAX_FOUND)
-    return await platform.in_thread(_search, d, query, items, similar, most)
+    positive_limit = max(limit, 1)
+    max_files = min(positive_limit, MAX_FOUND)
+    return await platform.in_thread(_search, d, query, items, similar_files, max_files)
 
 
 async def _similar_files(store: BaseStore, namespace: Namespace, query: str) -> list[_Similar]:
     """The files whose meaning is most like that of a query."""
-    similar = list[_Similar]()
+    similar_files = list[_Similar]()
     nearest_items = await nearest(store, namespace, query, _NEAR)
     for item, is_near in nearest_items:
         score = item.score or 0.0
         file = _Similar(item.key, score, is_near)
-        similar.append(file)
-    return similar
+        similar_files.append(file)
+    return similar_files
 
 
 def _search(
     d: Deployment,
     query: str,
     items: Sequence[Item],
-    similar: Sequence[_Similar],
+    similar_files: Sequence[_Similar],
     limit: int,
 ) -> list[FoundMemory]:
     """The best of these files, at most `limit`, the best first. Blocks."""
     files = _files(d, items)
     passages = _passages(files)
-    by_words = _scores_by_words(query, passages)
-    by_meaning = _scores_by_meaning(similar, passages, by_words)
-    scores = fused(by_words, by_meaning)
-    best_first = sorted(scores, key=scores.__getitem__, reverse=True)
-    found = dict[str, FoundMemory]()
-    for number in best_first:
+    scores_by_words = _scores_by_words(query, passages)
+    scores_by_meaning = _scores_by_meaning(similar_files, passages, scores_by_words)
+    scores = fused(scores_by_words, scores_by_meaning)
+    numbers_best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+    memories = dict[str, FoundMemory]()
+    for number in numbers_best_first:
         passage = passages[number]
         key = passage.file.key
         # A file is found once, by its best passage.
-        if key in found:
+        if key in memories:
             continue
-        has_words = number in by_words
-        found[key] = _found(query, passage, has_words=has_words)
-        if len(found) == limit:
+        has_words = number in scores_by_words
+        memories[key] = _found_memory(query, passage, has_words=has_words)
+        if len(memories) == limit:
             break
-    return list(found.values())
+    return list(memories.values())
 
 
-def _found(query: str, passage: _Passage, *, has_words: bool) -> FoundMemory:
+def _found_memory(query: str, passage: _Passage, *, has_words: bool) -> FoundMemory:
     """A file that was found by this passage. Without words of the query it was found by meaning
     alone.
     """
     file = passage.file
     # Which part of a file is alike in meaning is not known: its beginning is shown.
-    text = file.current[:_TEXT_CHARS]
+    text = file.current_text[:_TEXT_CHARS]
     if has_words:
         text = _best_part(query, passage.text)
-    doubtful = unconfirmed_lines(file.key, file.text, file.signs)
+    unconfirmed_entries = unconfirmed_lines(file.key, file.text, file.signs)
     return FoundMemory(
         path=f"/memories{file.key}",
         text=text,
         lines=_best_lines(query, file),
-        unconfirmed=unconfirmed_in(text, doubtful),
+        unconfirmed=unconfirmed_in(text, unconfirmed_entries),
     )
 
 
@@ -198,10 +198,10 @@ def _files(d: Deployment, items: Sequence[Item]) -> list[_File]:
     for item in items:
         text = text_of(item) or ""
         ends = ends_of_file(item, day)
-        over = numbers_over(ends)
-        current = without_lines(text, over)
+        over_numbers = numbers_over(ends)
+        current_text = without_lines(text, over_numbers)
         signs = signs_in(item.value)
-        file = _File(item.key, text, over, current, signs)
+        file = _File(item.key, text, over_numbers, current_text, signs)
         files.append(file)
     return files
 
@@ -215,17 +215,19 @@ def _scores_by_words(query: str, passages: Sequence[_Passage]) -> dict[int, floa
     for passage in passages:
         key = passage.file.key
         texts.append(f"{key} {passage.text}")
-    ranked = rank(query, texts)
-    return dict(ranked)
+    ranked_passages = rank(query, texts)
+    return dict(ranked_passages)
 
 
-def _best_passages(passages: Sequence[_Passage], by_words: Mapping[int, float]) -> dict[str, int]:
+def _best_passages(
+    passages: Sequence[_Passage], scores_by_words: Mapping[int, float]
+) -> dict[str, int]:
     """The number of each file's best passage, by key; of equal ones the first."""
     numbers = dict[str, int]()
     scores = dict[str, float]()
     for number, passage in enumerate(passages):
         key = passage.file.key
-        score = by_words.get(number, 0.0)
+        score = scores_by_words.get(number, 0.0)
         is_better = key not in scores or score > scores[key]
         if is_better:
             numbers[key] = number
@@ -234,19 +236,21 @@ def _best_passages(passages: Sequence[_Passage], by_words: Mapping[int, float]) 
 
 
 def _scores_by_meaning(
-    similar: Sequence[_Similar], passages: Sequence[_Passage], by_words: Mapping[int, float]
+    similar_files: Sequence[_Similar],
+    passages: Sequence[_Passage],
+    scores_by_words: Mapping[int, float],
 ) -> dict[int, float]:
     """Scores by meaning: a file's counts for its best passage, by that passage's number.
 
     Of a file that is not near they count only where it shares words with the query.
     """
-    best = _best_passages(passages, by_words)
+    best_passages = _best_passages(passages, scores_by_words)
     scores = dict[int, float]()
-    for file in similar:
-        number = best.get(file.key)
+    for file in similar_files:
+        number = best_passages.get(file.key)
         if number is None:
             continue
-        shares_words = number in by_words
+        shares_words = number in scores_by_words
         if file.is_near or shares_words:
             scores[number] = file.score
     return scores
@@ -256,15 +260,15 @@ def _passages(files: Sequence[_File]) -> list[_Passage]:
     """The paragraphs of files. Where there are very many, the last ones of each file are one."""
     number_of_paragraphs = len(files)
     for file in files:
-        blank_lines = file.current.count("\n\n")
+        blank_lines = file.current_text.count("\n\n")
         number_of_paragraphs += blank_lines
-    splits = -1  # at every blank line
+    max_splits = -1  # at every blank line
     if number_of_paragraphs > _MOST_PASSAGES:
         passages_of_file = _MOST_PASSAGES // len(files)
-        splits = max(passages_of_file - 1, 1)
+        max_splits = max(passages_of_file - 1, 1)
     passages = list[_Passage]()
     for file in files:
-        paragraphs = file.current.split("\n\n", splits)
+        paragraphs = file.current_text.split("\n\n", max_splits)
         for paragraph in paragraphs:
             if not paragraph.strip():
                 continue
@@ -283,11 +287,11 @@ def _ranked_lines(query: str, lines: Sequence[str]) -> list[int]:
         return _ranked_places(query, lines)
     numbers = _numbers_in_best_blocks(query, lines, block_size)
     lines_of_blocks = [lines[number] for number in numbers]
-    ranked = list[int]()
+    ranked_numbers = list[int]()
     for place in _ranked_places(query, lines_of_blocks):
         number = numbers[place]
-        ranked.append(number)
-    return ranked
+        ranked_numbers.append(number)
+    return ranked_numbers
 
 
 def _numbers_in_best_blocks(query: str, lines: Sequence[str], block_size: int) -> list[int]:
@@ -322,10 +326,10 @@ def _best_part(query: str, passage: str) -> str:
     if len(text) <= _TEXT_CHARS:
         return text
     lines = text.split("\n")
-    ranked = _ranked_lines(query, lines)
+    ranked_numbers = _ranked_lines(query, lines)
     start = 0
-    if ranked:
-        best_number = ranked[0]
+    if ranked_numbers:
+        best_number = ranked_numbers[0]
         text_before = "\n".join(lines[:best_number])
         start = len(text_before)
     # From the beginning, if the best line is in the first half of what is shown then.
@@ -343,22 +347,22 @@ def _best_lines(query: str, file: _File) -> tuple[tuple[int, str], ...]:
     """
     if file.key.endswith(".json"):
         return ()
-    visible = without_comments(file.text, line_breaks=True)
+    visible_text = without_comments(file.text, line_breaks=True)
     numbers = list[int]()
     facts = list[str]()
-    for number, line in enumerate(visible.split("\n")):
-        if number in file.over:
+    for number, line in enumerate(visible_text.split("\n")):
+        if number in file.over_numbers:
             continue
         fact = line.strip()
         is_title = fact.startswith("#")
         if fact and not is_title:
             numbers.append(number)
             facts.append(fact)
-    best = list[tuple[int, str]]()
-    ranked = _ranked_lines(query, facts)
-    for place in ranked[:_LINES]:
+    best_lines = list[tuple[int, str]]()
+    ranked_places = _ranked_lines(query, facts)
+    for place in ranked_places[:_LINES]:
         number = numbers[place]
         fact = facts[place]
         start = fact[:_LINE_CHARS]
-        best.append((number, start))
-    return tuple(best)
+        best_lines.append((number, start))
+    return tuple(best_lines)

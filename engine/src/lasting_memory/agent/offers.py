@@ -61,8 +61,8 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     caller = Caller.of_run(d)
     actor = caller.actor
     store = get_store()
-    current = await controls(store, actor, d)
-    if current.paused:
+    person_controls = await controls(store, actor, d)
+    if person_controls.paused:
         raise RefusedWrite(f"{PAUSED}, so no offer is prepared until they resume it.")
     folders = group_folders(d, actor, caller.claims)
     group = _folder_named(folders, folder)
@@ -79,15 +79,15 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
 
 def _folder_named(folders: list[GroupFolder], name: str) -> GroupFolder:
     """The folder of this name. Raises `RefusedWrite` if the person has no such one."""
-    wanted = f"/{name.strip('/')}/"
+    wanted_route = f"/{name.strip('/')}/"
     for folder in folders:
-        if folder.route == wanted:
+        if folder.route == wanted_route:
             return folder
     if not folders:
         raise RefusedWrite("This person's token names no group with a folder.")
     routes = ", ".join(folder.route for folder in folders)
-    quoted = name[:_QUOTED_CHARS]
-    raise RefusedWrite(f"{quoted!r} is no folder of a group of theirs; use {routes}.")
+    quoted_name = name[:_QUOTED_CHARS]
+    raise RefusedWrite(f"{quoted_name!r} is no folder of a group of theirs; use {routes}.")
 
 
 async def own_line_of(
@@ -107,8 +107,8 @@ async def own_line_of(
         raise RefusedWrite(f"There is no text file {shown_path}.")
     line = await platform.in_thread(line_saying, content, text)
     if line is None:
-        quoted = text[:_QUOTED_LINE_CHARS]
-        raise RefusedWrite(f"No line of {shown_path} says {quoted!r}; read the file again.")
+        quoted_text = text[:_QUOTED_LINE_CHARS]
+        raise RefusedWrite(f"No line of {shown_path} says {quoted_text!r}; read the file again.")
     signs = signs_in(item.value)
     sources = await platform.in_thread(line_sources, content, signs)
     numbers_over = await platform.in_thread(_numbers_over, d, item, _text_in(profile))

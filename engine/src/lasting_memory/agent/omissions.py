@@ -15,7 +15,7 @@ from deepagents.backends import CompositeBackend
 
 from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.file_sections import shared_room
-from lasting_memory.agent.prompt import memory_files
+from lasting_memory.agent.memory_block import memory_files
 from lasting_memory.agent.tool_calls import ToolResult, text_result
 from lasting_memory.deployment import Deployment
 
@@ -124,11 +124,11 @@ def _is_named(name: str, text: str) -> bool:
     `data.md` does not name `a.md`, and `trips/rome.md` does not name `rome.md`. A letter of a
     script that puts no spaces between words may stand beside a name.
     """
-    before = r"(?:(?<![A-Za-z0-9_./-])|(?<=topics/))"
-    after = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
+    left_boundary = r"(?:(?<![A-Za-z0-9_./-])|(?<=topics/))"
+    right_boundary = r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
     literal = re.escape(normalize("NFC", name))
-    whole_name = re.compile(before + literal + after)
+    whole_name = re.compile(left_boundary + literal + right_boundary)
     if whole_name.search(normalize("NFC", text)):
         return True
-    without_escapes = unquote(text)
-    return bool(whole_name.search(normalize("NFC", without_escapes)))
+    unescaped_text = unquote(text)
+    return bool(whole_name.search(normalize("NFC", unescaped_text)))

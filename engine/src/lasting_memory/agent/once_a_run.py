@@ -22,19 +22,19 @@ def once_a_run(
     `read` is given the store and who acts in the run. Without a server, which gives run ids, each
     call reads.
     """
-    by_run = dict[str, Loaded]()
+    values_by_run = dict[str, Loaded]()
 
     async def load() -> Loaded:
         """What `read` returned in this run. It reads where nothing is kept of the run."""
         caller = Caller.of_run(d)
-        if caller.run_id in by_run:
-            return by_run[caller.run_id]
-        loaded = await read(get_store(), caller)
+        if caller.run_id in values_by_run:
+            return values_by_run[caller.run_id]
+        value = await read(get_store(), caller)
         if caller.run_id:
-            by_run[caller.run_id] = loaded
-            if len(by_run) > _RUNS_KEPT:
-                oldest = next(iter(by_run))
-                del by_run[oldest]
-        return loaded
+            values_by_run[caller.run_id] = value
+            if len(values_by_run) > _RUNS_KEPT:
+                oldest_run = next(iter(values_by_run))
+                del values_by_run[oldest_run]
+        return value
 
     return load

@@ -33,7 +33,7 @@ def readable_messages(
     reader = _provider_of(model_class)
     if not reader:
         return list(messages)
-    return [_readable(message, reader) for message in messages]
+    return [_readable_message(message, reader) for message in messages]
 
 
 def _provider_of(model_class: type[BaseChatModel]) -> str:
@@ -45,7 +45,7 @@ def _provider_of(model_class: type[BaseChatModel]) -> str:
     return ""
 
 
-def _readable(message: AnyMessage, reader: str) -> AnyMessage:
+def _readable_message(message: AnyMessage, reader: str) -> AnyMessage:
     """A message as a model of the provider `reader` can read it."""
     if isinstance(message.content, str):
         return message

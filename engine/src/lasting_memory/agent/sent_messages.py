@@ -38,12 +38,12 @@ def sent_messages(messages: Sequence[AnyMessage], thread: Iterable[object]) -> l
     for message in thread:
         ids = _ids_in_note(message)
         refused_ids.update(ids)
-    sent = list[AnyMessage]()
+    messages_to_send = list[AnyMessage]()
     for message in messages:
         is_note = bool(_ids_in_note(message))
         if not is_note:
-            sent.append(_sent(message, refused_ids))
-    return sent
+            messages_to_send.append(_message_to_send(message, refused_ids))
+    return messages_to_send
 
 
 def _ids_in_note(message: object) -> list[str]:
@@ -53,7 +53,7 @@ def _ids_in_note(message: object) -> list[str]:
     return refused_media_of(message.response_metadata)
 
 
-def _sent(message: AnyMessage, refused_ids: set[str]) -> AnyMessage:
+def _message_to_send(message: AnyMessage, refused_ids: set[str]) -> AnyMessage:
     """A message as a model gets it; the message itself where nothing is taken out of it.
 
     `refused_ids` are those of the messages whose media are left out.
@@ -64,9 +64,9 @@ def _sent(message: AnyMessage, refused_ids: set[str]) -> AnyMessage:
     metadata = message.additional_kwargs
     if content is message.content and CACHE_MARK not in metadata:
         return message
-    unmarked = dict(metadata)
-    unmarked.pop(CACHE_MARK, None)
-    return message.model_copy(update={"content": content, "additional_kwargs": unmarked})
+    unmarked_metadata = dict(metadata)
+    unmarked_metadata.pop(CACHE_MARK, None)
+    return message.model_copy(update={"content": content, "additional_kwargs": unmarked_metadata})
 
 
 def is_refused_request(error: BaseException) -> bool:
@@ -97,35 +97,35 @@ def requests_without_media(
     all of them are refused. Nothing comes for a request without media.
     """
     # The places of messages with media, in the list of messages.
-    with_media = list[int]()
-    with_media_of_turn = list[int]()
+    numbers_with_media = list[int]()
+    numbers_of_turn = list[int]()
     for number, message in enumerate(messages):
         is_answer = isinstance(message, AIMessage)
         if is_answer:
-            with_media_of_turn.clear()
+            numbers_of_turn.clear()
         if not media_nouns(message.content):
             continue
-        with_media.append(number)
+        numbers_with_media.append(number)
         if not is_answer:
-            with_media_of_turn.append(number)
-    if with_media_of_turn:
-        yield _without_media_at(with_media_of_turn, messages)
-    if len(with_media) > len(with_media_of_turn):
-        yield _without_media_at(with_media, messages)
+            numbers_of_turn.append(number)
+    if numbers_of_turn:
+        yield _without_media_at(numbers_of_turn, messages)
+    if len(numbers_with_media) > len(numbers_of_turn):
+        yield _without_media_at(numbers_with_media, messages)
 
 
 def _without_media_at(
     numbers: Sequence[int], messages: Sequence[AnyMessage]
 ) -> tuple[list[AnyMessage], AIMessage]:
     """The messages without the media of those at these places, and the note that says so."""
-    changed = list(messages)
+    messages_without_media = list(messages)
     originals = list[AnyMessage]()
     for number in numbers:
         original = messages[number]
         content = without_media(original.content)
-        changed[number] = original.model_copy(update={"content": content})
+        messages_without_media[number] = original.model_copy(update={"content": content})
         originals.append(original)
-    return changed, _note(originals)
+    return messages_without_media, _note(originals)
 
 
 def _note(messages: Sequence[BaseMessage]) -> AIMessage:
@@ -134,9 +134,9 @@ def _note(messages: Sequence[BaseMessage]) -> AIMessage:
     ids = list[str]()
     for message in messages:
         for noun in media_nouns(message.content):
-            named = f"a {noun}"
-            if named not in media:
-                media.append(named)
+            noun_phrase = f"a {noun}"
+            if noun_phrase not in media:
+                media.append(noun_phrase)
         if message.id:
             ids.append(message.id)
     text = _NOTE.format(" and ".join(media))
@@ -151,11 +151,11 @@ def with_advice(messages: Sequence[AnyMessage], advice: str) -> list[AnyMessage]
     """
     if not messages:
         return []
-    *earlier, last = messages
+    *earlier_messages, last_message = messages
     text = f"\n\n[{advice}]"
-    content = last.content
+    content = last_message.content
     if isinstance(content, str):
         content += text
     else:
         content = [*content, {"type": "text", "text": text}]
-    return [*earlier, last.model_copy(update={"content": content})]
+    return [*earlier_messages, last_message.model_copy(update={"content": content})]

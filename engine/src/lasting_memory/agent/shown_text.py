@@ -23,9 +23,9 @@ def prompt_text(text: str) -> str:
 
     A "<" that would open or close a block is escaped.
     """
-    visible = without_comments(text)
-    escaped = _BRACKET.sub(_escaped, visible)
-    return escaped.strip()
+    visible_text = without_comments(text)
+    escaped_text = _BRACKET.sub(_escaped_bracket, visible_text)
+    return escaped_text.strip()
 
 
 def in_one_line(text: str) -> str:
@@ -34,11 +34,11 @@ def in_one_line(text: str) -> str:
     return " ".join(words)
 
 
-def _escaped(bracket: re.Match[str]) -> str:
+def _escaped_bracket(bracket: re.Match[str]) -> str:
     """What takes the place of a "<": `&lt;` if it would open or close a block, else itself."""
     start = bracket.end()
-    after = bracket.string[start : start + _NAME_CHARS]
-    normalized = unicodedata.normalize("NFKD", after)
-    if _BLOCK_NAME.match(normalized):
+    following_text = bracket.string[start : start + _NAME_CHARS]
+    normalized_text = unicodedata.normalize("NFKD", following_text)
+    if _BLOCK_NAME.match(normalized_text):
         return "&lt;"
     return bracket[0]

@@ -125,16 +125,16 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
             system_prompt=self._block,
             tools=tools,
         )
-        self._loaded = once_a_run(deployment, self._read)
+        self._loaded_skills = once_a_run(deployment, self._read)
 
     async def preview(self, snapshot: Snapshot) -> Block:
         """The block as this person's next run will show it. Needs no run."""
-        loaded = await self._skills_in(snapshot)
-        errors = loaded["skills_load_errors"]
+        loaded_skills = await self._skills_in(snapshot)
+        errors = loaded_skills["skills_load_errors"]
         text = self._block.format(
             skills_locations=self._format_skills_locations(),
             skills_load_warnings=self._format_skills_load_warnings(errors),
-            skills_list=self._format_skills_list(loaded["skills_metadata"]),
+            skills_list=self._format_skills_list(loaded_skills["skills_metadata"]),
         )
         budget = self._deployment.limits.skills_block_bytes
         return Block("skills", text, budget, tuple(errors))
@@ -149,7 +149,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         """The skills of a person and an assistant, as the state of deepagents' middleware."""
         files = self._files_in(snapshot)
         room = self._deployment.limits.skills_block_bytes
-        metadata, errors = await platform.in_thread(_listed, files, room)
+        metadata, errors = await platform.in_thread(_listed_skills, files, room)
         return {"skills_metadata": metadata, "skills_load_errors": errors}
 
     def _files_in(self, snapshot: Snapshot) -> list[tuple[str, Item]]:
@@ -175,9 +175,9 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         """
         # What a client sends as an overwrite does not pass the reducer.
         names = _texts_in(request.state.get("pinned_skills"))
-        loaded = await self._loaded()
+        loaded_skills = await self._loaded_skills()
         # As deepagents' middleware has it, which reads the skills from it.
-        state = cast("BuiltInState", {**request.state, **loaded, "pinned_skills": names})
+        state = cast("BuiltInState", {**request.state, **loaded_skills, "pinned_skills": names})
         request = request.override(state=state)
         update = await SkillsMiddleware.abefore_model(self, state, request.runtime)
         if update is None:
@@ -209,35 +209,37 @@ def _with_pinned(
     return replace(answer, model_response=response, command=command)
 
 
-def _listed(files: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMetadata], list[str]]:
+def _listed_skills(
+    files: Sequence[tuple[str, Item]], room: int
+) -> tuple[list[SkillMetadata], list[str]]:
     """The skills among these files (path and item), and a line for each that is left out. Blocks.
 
     Of two with one name the first counts. No more are read than `room`, in bytes, is enough for:
     reading blocks for a fraction of a second at most.
     """
-    by_name = dict[str, SkillMetadata]()
+    skills_by_name = dict[str, SkillMetadata]()
     errors = list[str]()
-    unread = 0
+    unread_count = 0
     for path, item in files:
         if not validation.SKILL_PATH.fullmatch(path):
             continue
         name = path.split("/")[-2]
-        if name in by_name:
+        if name in skills_by_name:
             continue
         text = stored_files.text_of(item) or ""
         room -= len(path) + _front_matter_chars(text)
         if room < 0:
-            unread += 1
+            unread_count += 1
             continue
         try:
             skill = validation.read_skill(path, text)
         except validation.RefusedWrite as error:
             errors.append(str(error))
             continue
-        by_name[name] = _safe(skill)
-    if unread:
-        errors.append(f"{unread} more skills are not listed here; ls the folders above.")
-    return list(by_name.values()), errors
+        skills_by_name[name] = _safe_skill(skill)
+    if unread_count:
+        errors.append(f"{unread_count} more skills are not listed here; ls the folders above.")
+    return list(skills_by_name.values()), errors
 
 
 def _front_matter_chars(text: str) -> int:
@@ -246,15 +248,15 @@ def _front_matter_chars(text: str) -> int:
     return min(len(front_matter), MAX_FRONT_MATTER)
 
 
-def _safe(skill: SkillMetadata) -> SkillMetadata:
+def _safe_skill(skill: SkillMetadata) -> SkillMetadata:
     """A skill whose texts can neither close the block, nor open another, nor add a line."""
-    safe = dict[str, object]()
+    safe_fields = dict[str, object]()
     for field, value in skill.items():
-        safe[field] = value
+        safe_fields[field] = value
         if isinstance(value, str):
-            safe[field] = in_one_line(value)
+            safe_fields[field] = in_one_line(value)
     tools = list[str]()
     for tool in skill["allowed_tools"]:
         tools.append(in_one_line(tool))
-    safe["allowed_tools"] = tools
-    return cast("SkillMetadata", safe)
+    safe_fields["allowed_tools"] = tools
+    return cast("SkillMetadata", safe_fields)

@@ -79,17 +79,17 @@ async def read_snapshot(
     if with_skills and "/skills/" in d.routes:
         scope = d.scope("/skills/")
         folders["skills"] = scope.namespace(actor, assistant)
-    of_policies = namespaces.policies(actor.org_id)
-    policy_search = SearchOp(of_policies, limit=MAX_POLICY_FILES)
+    policies_namespace = namespaces.policies(actor.org_id)
+    policy_search = SearchOp(policies_namespace, limit=MAX_POLICY_FILES)
     other_reads: list[Op] = [policy_search]
     other_reads += control_ops(actor)
-    places = list(folders.values())
-    listings, results = await journal.all_items_and(store, places, other_reads)
+    folder_namespaces = list(folders.values())
+    listings, results = await journal.all_items_and(store, folder_namespaces, other_reads)
     files = dict(zip(folders, listings, strict=True))
-    found_files, *stored_controls = results
-    found_policies = cast("list[Item]", found_files)  # of a search
+    policy_result, *stored_controls = results
+    policy_items = cast("list[Item]", policy_result)  # of a search
     # A search also finds what is stored below a namespace.
-    policies = [item for item in found_policies if item.namespace == of_policies]
+    policies = [item for item in policy_items if item.namespace == policies_namespace]
     return Snapshot(
         policies=policies,
         controls=controls_of(stored_controls, d),
@@ -108,7 +108,7 @@ class RunSnapshots:
     def __init__(self, d: Deployment) -> None:
         self._deployment = d
         # By the run's id, the oldest first.
-        self._by_run = OrderedDict[str, Snapshot]()
+        self._snapshots_by_run = OrderedDict[str, Snapshot]()
         self.chars = 0
         # Runs may be in threads of their own.
         self._lock = Lock()
@@ -119,7 +119,7 @@ class RunSnapshots:
         Without a server, which gives run ids, each call reads.
         """
         run_id = caller.run_id
-        snapshot = self._by_run.get(run_id)
+        snapshot = self._snapshots_by_run.get(run_id)
         if snapshot is not None:
             return snapshot
         snapshot = await read_snapshot(self._deployment, store, caller.actor, caller.assistant)
@@ -130,18 +130,18 @@ class RunSnapshots:
     def _keep(self, run_id: str, snapshot: Snapshot) -> None:
         """Keeps the snapshot of a run, and drops the oldest ones for which there is no room."""
         with self._lock:
-            replaced = self._by_run.pop(run_id, None)
-            if replaced is not None:
-                self.chars -= replaced.chars
-            self._by_run[run_id] = snapshot
+            replaced_snapshot = self._snapshots_by_run.pop(run_id, None)
+            if replaced_snapshot is not None:
+                self.chars -= replaced_snapshot.chars
+            self._snapshots_by_run[run_id] = snapshot
             self.chars += snapshot.chars
             while self._is_over_full():
-                _, oldest = self._by_run.popitem(last=False)
-                self.chars -= oldest.chars
+                _, oldest_snapshot = self._snapshots_by_run.popitem(last=False)
+                self.chars -= oldest_snapshot.chars
 
     def _is_over_full(self) -> bool:
         """Whether there are more snapshots, or more characters in them, than are kept."""
-        if len(self._by_run) > _RUNS_KEPT:
+        if len(self._snapshots_by_run) > _RUNS_KEPT:
             return True
         return self.chars > _CHARS_KEPT
 

@@ -28,7 +28,8 @@ from langchain.agents.middleware.types import AgentMiddleware
 from lasting_memory.agent.backends import build_backend, build_permissions, interrupted_tools
 from lasting_memory.agent.bounds import Bounds, CalledByBounds
 from lasting_memory.agent.checks import ShownFiles
-from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.memory_block import memory_files
+from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.seeded import load_starting_memory
@@ -130,20 +131,20 @@ def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
     # The first permission that matches counts.
     permissions = build_permissions(d)
     permissions.extend(spec.get("permissions", ()))
-    safe: SubAgent = {
+    safe_spec: SubAgent = {
         **spec,
         "middleware": _stack(d, f"the subagent {name!r}", extra, files),
         "permissions": permissions,
     }
     # deepagents gives the agent's approvals to a subagent that names none.
     if "interrupt_on" in spec:
-        safe["interrupt_on"] = {**spec["interrupt_on"], **interrupted_tools(d)}
-    return safe
+        safe_spec["interrupt_on"] = {**spec["interrupt_on"], **interrupted_tools(d)}
+    return safe_spec
 
 
 def _stack(
     d: Deployment,
-    where: str,
+    agent_label: str,
     extra: Iterable[Middleware | None],
     files: Sequence[str],
     seconds: float | None = None,
@@ -152,37 +153,37 @@ def _stack(
 ) -> list[Middleware]:
     """The middleware of an agent: policies and memory in its prompt, the extra ones, its limits.
 
-    `where` names the agent in errors, `files` are the files of memory in its prompt, `seconds` are
-    those that a run may take (None: without a limit), and with `titles` it names its conversations.
-    Raises as `_check_extra`.
+    `agent_label` names the agent in errors, `files` are the files of memory in its prompt,
+    `seconds` are those that a run may take (None: without a limit), and with `titles` it names its
+    conversations. Raises as `_check_extra`.
     """
-    called_by_bounds = list[CalledByBounds]()
-    others = list[Middleware]()
+    outer_middleware = list[CalledByBounds]()
+    other_middleware = list[Middleware]()
     for part in extra:
         if part is None:
             continue
-        _check_extra(part, where)
+        _check_extra(part, agent_label)
         if isinstance(part, CalledByBounds):
-            called_by_bounds.append(part)
+            outer_middleware.append(part)
         else:
-            others.append(part)
+            other_middleware.append(part)
     # Now, so that a file that cannot be read stops the start and no run.
     load_starting_memory(d)
     d.load_prompts()
     prompt_blocks = PromptBlocks(d, files, titles=titles)
-    bounds = Bounds(d, seconds, around=called_by_bounds)
-    return [prompt_blocks, *others, bounds]
+    bounds = Bounds(d, seconds, outer_middleware=outer_middleware)
+    return [prompt_blocks, *other_middleware, bounds]
 
 
-def _check_extra(part: object, where: str) -> None:
+def _check_extra(part: object, agent_label: str) -> None:
     """Raises `TypeError` for what is no middleware, `ValueError` for one that replaces another."""
     if not isinstance(part, AgentMiddleware):
         raise TypeError(
-            f"{where} was given {part!r:.80}; use instances of AgentMiddleware, or None."
+            f"{agent_label} was given {part!r:.80}; use instances of AgentMiddleware, or None."
         )
     if isinstance(part, FreshSkills):
         return
     for middleware_class, advice in _INSTEAD.items():
         has_name = part.name == middleware_class.__name__
         if has_name or isinstance(part, middleware_class):
-            raise ValueError(f"{where} was given a second {part.name}; {advice}.")
+            raise ValueError(f"{agent_label} was given a second {part.name}; {advice}.")

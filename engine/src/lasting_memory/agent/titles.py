@@ -23,20 +23,20 @@ async def give_title(messages: Sequence[AnyMessage]) -> None:
     """
     if not identity.on_server() or in_temporary_conversation():
         return
-    of_person = [message for message in messages if isinstance(message, HumanMessage)]
+    person_messages = [message for message in messages if isinstance(message, HumanMessage)]
     config = get_config()
     metadata = config.get("metadata") or {}  # the platform copies a thread's metadata to its runs
-    if _keeps_title(metadata, of_person):
+    if _keeps_title(metadata, person_messages):
         return
-    dumped = [message.model_dump() for message in of_person]
-    title = await platform.in_thread(title_of, dumped)
+    message_dicts = [message.model_dump() for message in person_messages]
+    title = await platform.in_thread(title_of, message_dicts)
     if not title or title == metadata.get(TITLE):
         return
     thread_id = str(config["configurable"]["thread_id"])
     await set_title(thread_id, title)
 
 
-def _keeps_title(metadata: Mapping[str, object], of_person: Sequence[HumanMessage]) -> bool:
+def _keeps_title(metadata: Mapping[str, object], person_messages: Sequence[HumanMessage]) -> bool:
     """Whether a thread has a title that stays.
 
     One that was made does not stay if the person has edited their only message: then its first
@@ -45,6 +45,6 @@ def _keeps_title(metadata: Mapping[str, object], of_person: Sequence[HumanMessag
     title = metadata.get(TITLE)
     if title is None:
         return False
-    was_made = title == metadata.get(MADE_TITLE)
-    has_one_message = len(of_person) <= 1
-    return not (was_made and has_one_message)
+    is_made = title == metadata.get(MADE_TITLE)
+    has_one_message = len(person_messages) <= 1
+    return not (is_made and has_one_message)

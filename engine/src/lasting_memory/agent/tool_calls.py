@@ -36,12 +36,12 @@ def allowed_tools(tools: Sequence[Tool]) -> list[Tool]:
     """The tools that this run may be offered: a temporary conversation has none of memory."""
     if not in_temporary_conversation():
         return list(tools)
-    allowed = list[Tool]()
+    tools_without_memory = list[Tool]()
     for tool in tools:
         name = getattr(tool, "name", None)
         if name not in _MEMORY_TOOLS:
-            allowed.append(tool)
-    return allowed
+            tools_without_memory.append(tool)
+    return tools_without_memory
 
 
 def text_result(result: object) -> ToolMessage | None:
@@ -77,8 +77,8 @@ def _check_pattern(pattern: str) -> None:
     )
     if is_bounded:
         return
-    most = (
+    bounds = (
         f"{MAX_PATTERN_CHARS} characters and {MAX_MULTIPLIERS} of ** and {{...}} together, "
         "and no '..'"
     )
-    raise RefusedWrite(f"the pattern {pattern[:80]!r} is too complex; use at most {most}, or ls.")
+    raise RefusedWrite(f"the pattern {pattern[:80]!r} is too complex; use at most {bounds}, or ls.")

@@ -3,7 +3,7 @@
 What a tool refuses it answers with an error, which the model reads and which says what to do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import cast
 
@@ -12,15 +12,16 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.v1 import ValidationError as ValidationErrorV1
 
-from lasting_memory.agent.backends import ScopedFiles, build_backend
+from lasting_memory.agent.additions import lacking, with_addition
+from lasting_memory.agent.backends import build_backend
 from lasting_memory.agent.memory_search import find_memories
 from lasting_memory.agent.offers import prepare_offer_tool
 from lasting_memory.agent.omissions import omission_note
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.agent.unconfirmed import note_of_unconfirmed
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory.facts import is_form
 from lasting_memory.memory.validation import RefusedWrite
-from lasting_memory.plain_text import compared, plain
+from lasting_memory.plain_text import plain
 
 MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories", "prepare_offer")
 
@@ -38,10 +39,10 @@ def memory_tools(
     The settings may leave out a tool that has one. Raises `ValueError` for a name that is none of
     them.
     """
-    unknown = descriptions.keys() - MEMORY_TOOLS
-    if unknown:
+    unknown_names = descriptions.keys() - MEMORY_TOOLS
+    if unknown_names:
         raise ValueError(
-            f"memory_tools(d, descriptions=...) names {min(unknown)!r}; use {', '.join(MEMORY_TOOLS)}."
+            f"memory_tools(d, descriptions=...) names {min(unknown_names)!r}; use {', '.join(MEMORY_TOOLS)}."
         )
     if not d.has_memory:
         return []
@@ -102,59 +103,6 @@ def append_memory_tool(backend: CompositeBackend, d: Deployment) -> BaseTool:
     return append_memory
 
 
-def with_addition(before: str, addition: str) -> str:
-    """A text with an addition behind it, in lines of its own; "" adds nothing."""
-    if not addition or not before:
-        return before + addition
-    if before.endswith("\n"):
-        return before + addition
-    return f"{before}\n{addition}"
-
-
-def lacking(before: str, text: str) -> str:
-    """What is to be added to a file so that it has a text: whole lines, or "".
-
-    A line that stands in the file word for word is not added again. A text with titles, nested
-    items, code or a table is added whole, or not at all: its lines mean something together.
-    """
-    text = plain(text).rstrip().strip("\n")
-    lines = text.split("\n")
-    lines_before = [compared(line) for line in before.split("\n")]
-    if any(map(_needs_its_context, lines)):
-        is_present = _contains(lines_before, lines)
-        return "" if is_present else f"{text}\n"
-    facts_before = {line.strip() for line in lines_before}
-    new_lines = list[str]()
-    for line in lines:
-        fact = compared(line).strip()
-        is_empty = not line.strip()
-        if is_empty or fact not in facts_before:
-            new_lines.append(line)
-    addition = "\n".join(new_lines)
-    addition = addition.strip("\n")
-    if not addition.strip():
-        return ""
-    return f"{addition}\n"
-
-
-def _contains(lines_before: Sequence[str], lines: Sequence[str]) -> bool:
-    """Whether these lines stand in a file, one after the other.
-
-    `lines_before` are the file's lines as `compared` spells them.
-    """
-    compared_lines = [compared(line) for line in lines]
-    wanted = "\n".join(compared_lines)
-    file = "\n".join(lines_before)
-    return f"\n{wanted}\n" in f"\n{file}\n"
-
-
-def _needs_its_context(line: str) -> bool:
-    """Whether a line means something by those around it: a title, an indented line, code, a table."""
-    if line.startswith(("#", "|", " ", "\t")):
-        return True
-    return is_form(line)
-
-
 def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:
     """`save_profile`, whose argument and description have the fields of the schema."""
 
@@ -163,9 +111,10 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
         fields = profile.model_dump(exclude_unset=True, exclude_none=True)
 
         def set_fields(before: str) -> str:
-            current = _parsed_profile(before, schema)
-            merged = current.model_copy(update=fields)
-            return merged.model_dump_json(indent=2, exclude_none=True, by_alias=True) + "\n"
+            profile_before = _parsed_profile(before, schema)
+            new_profile = profile_before.model_copy(update=fields)
+            text = new_profile.model_dump_json(indent=2, exclude_none=True, by_alias=True)
+            return f"{text}\n"
 
         await _change(backend, PROFILE_PATH, set_fields)
         return f"Saved {PROFILE_PATH}."
@@ -179,11 +128,11 @@ def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseToo
         reasons = list[str]()
         for detail in error.errors():
             field_path = [str(part) for part in detail["loc"] if part != "profile"]
-            place = ".".join(field_path) or "profile"
+            field_name = ".".join(field_path) or "profile"
             message = detail["msg"]
-            reasons.append(f"{place}: {message}")
-        listed = "; ".join(reasons)
-        return f"Error: nothing was saved. {listed}. The fields are {names}."
+            reasons.append(f"{field_name}: {message}")
+        listed_reasons = "; ".join(reasons)
+        return f"Error: nothing was saved. {listed_reasons}. The fields are {names}."
 
     return _ProfileTool.from_function(
         coroutine=save_profile,
@@ -255,7 +204,7 @@ def _search_memories(deployment: Deployment) -> BaseTool:
             lines = [match.path, note, text]
             part = "\n".join(line for line in lines if line)
             parts.append(part)
-        most_chars = deployment.limits.search_result_chars
-        return "\n\n".join(parts)[:most_chars]
+        max_chars = deployment.limits.search_result_chars
+        return "\n\n".join(parts)[:max_chars]
 
     return search_memories

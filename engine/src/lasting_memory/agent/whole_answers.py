@@ -24,14 +24,9 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ValidationError
 
-from lasting_memory.agent.answers import (
-    Answer,
-    AnswerError,
-    CutAnswerError,
-    Endings,
-    SilentModelError,
-    endings_of,
-)
+from lasting_memory.agent.answer_endings import Endings, endings_of
+from lasting_memory.agent.answer_errors import AnswerError, CutAnswerError, SilentModelError
+from lasting_memory.agent.answers import Answer
 from lasting_memory.agent.provider_errors import is_lost_connection
 from lasting_memory.deployment import Limits
 
@@ -47,7 +42,7 @@ _OF_RESPONSES = "_convert_responses_chunk_to_generation_chunk"
 def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
     """A copy of a model whose asynchronous answers are whole; a wrapped model itself.
 
-    An answer that is not whole raises one of the errors of `agent/answers.py`. Every call streams,
+    An answer that is not whole raises one of the errors of `agent/answer_errors.py`. Every call streams,
     so that silence is told from a long answer. Of a model that cannot stream only the ending is
     checked: `Bounds` limits the time of its calls.
     """
@@ -79,13 +74,13 @@ def _kept_on_error(answer: Answer) -> Iterator[None]:
     try:
         yield
     except AnswerError as error:
-        error.thrown_away = answer.thrown_away()
+        error.unusable_answer = answer.partial_message()
         raise
 
 
 def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> None:
     """Has a copy of a model stream each answer, and check it as it comes and ends."""
-    streamed = copy._astream  # noqa: SLF001  # what an integration implements
+    original_stream = copy._astream  # noqa: SLF001  # what an integration implements
 
     async def astream(
         messages: list[BaseMessage],
@@ -96,7 +91,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         """The chunks of an answer. Raises `AnswerError` as soon as it is no whole one."""
         answer = Answer(endings)
         with _kept_on_error(answer):
-            async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
+            async with aclosing(original_stream(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
                 while True:
                     chunk = await _next_chunk(
                         chunks, limits.model_silence_seconds, has_begun=answer.has_begun
@@ -118,7 +113,7 @@ def _wrap_streamed(copy: BaseChatModel, endings: Endings, limits: Limits) -> Non
         result = await agenerate_from_stream(astream(messages, stop, run_manager, **kwargs))
         message = result.generations[0].message
         match message.content:
-            case [{"type": "text", "text": str(text), **others}] if others.keys() <= {"index"}:
+            case [{"type": "text", "text": str(text), **extra}] if extra.keys() <= {"index"}:
                 message.content = text  # the integration's form without streaming
         return result
 
@@ -137,10 +132,10 @@ def _wrap_unstreamed(copy: BaseChatModel, endings: Endings) -> None:
     ) -> ChatResult:
         """The answer as the model gives it. Raises `AnswerError` if it is no whole one."""
         try:
-            generated = await generate(messages, stop, run_manager, **kwargs)
+            original_result = await generate(messages, stop, run_manager, **kwargs)
         except ValidationError as error:
             raise CutAnswerError(f"The model's answer broke off: {_why_cut(error)}.") from error
-        result = generated.model_copy(deep=True)
+        result = original_result.model_copy(deep=True)
         for generation in result.generations:
             answer = Answer(endings)
             with _kept_on_error(answer):
@@ -236,7 +231,7 @@ def _came_in_stream(error: Exception) -> bool:
         return True
     if not isinstance(error, ValueError):
         return False
-    raised_in = ""
+    function_name = ""
     for frame, _ in walk_tb(error.__traceback__):
-        raised_in = frame.f_code.co_name
-    return raised_in == _OF_RESPONSES
+        function_name = frame.f_code.co_name
+    return function_name == _OF_RESPONSES

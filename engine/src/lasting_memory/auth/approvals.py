@@ -5,7 +5,7 @@ from functools import cached_property
 from langgraph_sdk import Auth
 
 from lasting_memory import platform
-from lasting_memory.agent.checks import approved_calls, has_approvals
+from lasting_memory.agent.graph_parts import approved_calls, has_approvals
 from lasting_memory.deployment import Deployment
 
 HTTPException = Auth.exceptions.HTTPException

@@ -21,11 +21,12 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
 
-from lasting_memory.agent.answers import NO_ANSWER
+from lasting_memory.agent.answer_errors import NO_ANSWER
 from lasting_memory.agent.backends import build_backend, build_permissions
 from lasting_memory.agent.bounds import Bounds
+from lasting_memory.agent.memory_block import memory_files
 from lasting_memory.agent.models import build_model
-from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.stack import Middleware
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.whole_answers import whole_answers

@@ -8,7 +8,7 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
-from lasting_memory.agent.answers import NO_ANSWER
+from lasting_memory.agent.answer_errors import NO_ANSWER
 from lasting_memory.agent.bounds import CalledByBounds
 from lasting_memory.agent.stack import Middleware
 from lasting_memory.consolidation.owners import owner_for

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from deepagents.backends.protocol import FileData
 
 from lasting_memory import platform
-from lasting_memory.agent.answers import CUT, SILENT, says_something
+from lasting_memory.agent.answer_endings import CUT, SILENT
+from lasting_memory.agent.visible_content import says_something
 from lasting_memory.consolidation import guard
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning

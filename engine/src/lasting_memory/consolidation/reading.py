@@ -18,8 +18,8 @@ from langgraph_sdk.client import LangGraphClient
 from pydantic import ValidationError
 
 from lasting_memory import days, platform
-from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
+from lasting_memory.agent.starting_files import starting_files
 from lasting_memory.consolidation import dreaming
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, Due, batch
 from lasting_memory.consolidation.bringing import Reading

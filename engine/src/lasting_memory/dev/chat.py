@@ -23,7 +23,8 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
 from lasting_memory import settings
-from lasting_memory.agent.answers import CUT, NO_ANSWER, SilentModelError
+from lasting_memory.agent.answer_endings import CUT
+from lasting_memory.agent.answer_errors import NO_ANSWER, SilentModelError
 from lasting_memory.agent.bounds import RunTooLongError
 from lasting_memory.agent.budget import TokenBudgetError
 from lasting_memory.agent.provider_errors import ProviderError

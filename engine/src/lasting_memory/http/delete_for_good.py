@@ -23,7 +23,7 @@ from pydantic import AfterValidator, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, platform, recall
-from lasting_memory.agent.backends import ScopedFiles
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.http import requests
 from lasting_memory.http.models.facts import DeletedCounts, DeletedFact
 from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key_of

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from lasting_memory import days
-from lasting_memory.agent.tools import with_addition
+from lasting_memory.agent.additions import with_addition
 from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.memory import journal

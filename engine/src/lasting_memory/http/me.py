@@ -6,15 +6,12 @@ from langchain_core.messages import SystemMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from lasting_memory import platform
-from lasting_memory.agent.checks import offered_tools
 from lasting_memory.agent.file_sections import Block
 from lasting_memory.agent.file_tools import ShownTools, tokens_of_tools
+from lasting_memory.agent.graph_parts import offered_tools
+from lasting_memory.agent.memory_block import memory_files
 from lasting_memory.agent.models import takes_pictures
-from lasting_memory.agent.prompt import (
-    PromptBlocks,
-    memory_files,
-    section_on_writing,
-)
+from lasting_memory.agent.prompt import PromptBlocks, section_on_writing
 from lasting_memory.agent.skills import skills
 from lasting_memory.agent.snapshot import read_snapshot
 from lasting_memory.http.models.person import (

@@ -37,12 +37,12 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from lasting_memory import platform, recall
-from lasting_memory.agent.backends import WAITS, ScopedFiles
+from lasting_memory.agent.additions import lacking, with_addition
+from lasting_memory.agent.memory_block import memory_files
 from lasting_memory.agent.memory_lines import MemoryLine, line_named, memory_lines, with_line
 from lasting_memory.agent.memory_search import MAX_FOUND, search_files
 from lasting_memory.agent.omissions import INDEX_PATH
-from lasting_memory.agent.prompt import memory_files
-from lasting_memory.agent.tools import lacking, with_addition
+from lasting_memory.agent.scoped_files import WAITS, ScopedFiles
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import MCP_PATH, ROUTE, PersonRequest, caller_of, one_at_a_time
 from lasting_memory.memory.controls import PAUSED

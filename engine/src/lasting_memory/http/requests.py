@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
-from lasting_memory.agent.backends import ScopedFiles
+from lasting_memory.agent.scoped_files import ScopedFiles
 from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.http.models.base import Refusal

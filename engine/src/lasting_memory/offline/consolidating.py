@@ -45,8 +45,8 @@ def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
 def _edits(memory: str) -> list[ToolCall]:
     """The calls that take repeated lines out of memory, one for each file that has some."""
     calls = list[ToolCall]()
-    for path, old, new in _without_doubles(memory):
-        call = tool_call("edit_file", file_path=path, old_string=old, new_string=new)
+    for path, old_text, new_text in _without_doubles(memory):
+        call = tool_call("edit_file", file_path=path, old_string=old_text, new_string=new_text)
         calls.append(call)
     return calls
 
@@ -56,14 +56,14 @@ def _additions(prompt: str, text: str) -> list[ToolCall]:
 
     The prompt shows what is in memory.
     """
-    remembered = set[str]()
+    remembered_words = set[str]()
     for remembered_line in remembered_lines(prompt):
         words = _comparable(remembered_line.text)
-        remembered.add(words)
+        remembered_words.add(words)
     new_lines = dict[str, str]()
     for fact in _facts_in(text):
         words = _comparable(fact)
-        if words in remembered:
+        if words in remembered_words:
             continue
         # With a credential in it, the whole write would be refused.
         if not find_credential(fact):
@@ -79,8 +79,8 @@ def _facts_in(text: str) -> list[str]:
     """Facts of the conversations in a text, and lines of what the person brought along."""
     messages = re.findall(r"(?m)^user: (.+)", text)
     facts = _told_facts(messages)
-    _, _, brought = text.partition("# What the person brought\n\n")
-    for line in re.findall(r"(?m)^- (.+)", brought):
+    _, _, brought_text = text.partition("# What the person brought\n\n")
+    for line in re.findall(r"(?m)^- (.+)", brought_text):
         if not is_framing(line):
             facts.append(line)
     return facts
@@ -92,20 +92,20 @@ def _told_facts(messages: Iterable[str]) -> list[str]:
     for message in messages:
         for act in acts_of(message):
             if act.kind == "forget":
-                facts = _without(facts, act.about)
+                facts = _facts_without(facts, act.about)
             elif act.kind in _TELLING:
                 facts.append(act.about)
     return facts
 
 
-def _without(facts: Iterable[str], about: str) -> list[str]:
+def _facts_without(facts: Iterable[str], about: str) -> list[str]:
     """The facts that do not have all these words in a row."""
     words = plain(about)
-    others = list[str]()
+    other_facts = list[str]()
     for fact in facts:
         if words not in plain(fact):
-            others.append(fact)
-    return others
+            other_facts.append(fact)
+    return other_facts
 
 
 def _comparable(line: str) -> str:
@@ -119,17 +119,17 @@ def _without_doubles(memory: str) -> Iterator[tuple[str, str, str]]:
 
     Headings, comments and empty lines stay.
     """
-    seen = set[str]()
+    seen_words = set[str]()
     for path, text in files_of(memory):
         lines = list[str]()
         for line in text.split("\n"):
             words = plain(line)
             has_words = bool(words.strip())
             is_form = line.startswith(("#", "["))
-            is_repeated = has_words and words in seen
+            is_repeated = has_words and words in seen_words
             if is_form or not is_repeated:
                 lines.append(line)
-            seen.add(words)
-        new = "\n".join(lines)
-        if new and new != text:
-            yield path, text, new
+            seen_words.add(words)
+        new_text = "\n".join(lines)
+        if new_text and new_text != text:
+            yield path, text, new_text

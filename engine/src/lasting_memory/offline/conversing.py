@@ -11,7 +11,7 @@ from itertools import islice
 
 from langchain_core.messages import ToolCall
 
-from lasting_memory.agent.backends import WAITS
+from lasting_memory.agent.scoped_files import WAITS
 from lasting_memory.memory.controls import PAUSED
 from lasting_memory.offline.consolidating import FILE
 from lasting_memory.offline.phrases import Act, name_in, plain, reply, subject_words
@@ -50,7 +50,7 @@ class Turn:
         self._prompt = prompt
         self._tools = tools
         self._language = language
-        self.remembered = list(remembered_lines(prompt))
+        self.remembered_lines = list(remembered_lines(prompt))
 
     def _reply(self, name: str, about: str = "", date: str = "") -> str:
         """The reply of this name, in the language of the message."""
@@ -75,29 +75,29 @@ class Turn:
     def _show(self, kind: str) -> str:
         """A list of what the prompt has of this kind: "known" (memory), "policies" or "skills"."""
         if kind == "known":
-            listed = as_list(self.remembered)
+            list_text = as_list(self.remembered_lines)
         else:
             block = block_of(self._prompt, kind)
             pattern = _ENTRIES[kind]
             entries = re.findall(pattern, block)
-            listed = "\n".join(entries)
-        if not listed:
+            list_text = "\n".join(entries)
+        if not list_text:
             return self._reply(f"no_{kind}")
-        return self._reply(kind, listed)
+        return self._reply(kind, list_text)
 
     def _answer_question(self, question: str) -> str:
         """The remembered lines that have at least half of the question's words."""
-        asked = subject_words(question)
-        least = len(asked) / 2
-        matching = list[RememberedLine]()
-        for line in self.remembered:
+        question_words = subject_words(question)
+        min_shared = len(question_words) / 2
+        matching_lines = list[RememberedLine]()
+        for line in self.remembered_lines:
             words = subject_words(line.text)
-            shared = asked & words
-            if shared and len(shared) >= least:
-                matching.append(line)
-        if not matching:
+            shared_words = question_words & words
+            if shared_words and len(shared_words) >= min_shared:
+                matching_lines.append(line)
+        if not matching_lines:
             return self._reply("unknown")
-        return self._reply("ask", as_list(matching))
+        return self._reply("ask", as_list(matching_lines))
 
     def _remember(self, act: Act) -> str | ToolCall:
         """The call that writes a fact, or a name, into memory; or why there is none."""
@@ -109,21 +109,21 @@ class Turn:
         if "append_memory" not in self._tools:
             return self._reply("read_only")
         words = plain(fact)
-        for line in self.remembered:
+        for line in self.remembered_lines:
             if plain(line.text) == words:
                 return self._reply("already", fact)
         return tool_call("append_memory", path=FILE, text=f"- {fact}")
 
     def _forget(self, about: str) -> str | ToolCall:
         """The call that removes the one line, or the one field, that is meant; or a question back."""
-        meant = self._lines_about(about)
-        if not meant:
+        matching_lines = self._lines_about(about)
+        if not matching_lines:
             return self._reply("not_known", about)
-        if len(meant) > 1:
-            return self._reply("several", as_list(meant))
-        line = meant[0]
+        if len(matching_lines) > 1:
+            return self._reply("several", as_list(matching_lines))
+        line = matching_lines[0]
         return tool_call(
-            "edit_file", file_path=line.path, old_string=line.old, new_string=line.without
+            "edit_file", file_path=line.path, old_string=line.old_text, new_string=line.new_text
         )
 
     def _lines_about(self, about: str) -> list[RememberedLine]:
@@ -132,7 +132,7 @@ class Turn:
         if not subject_words(about):
             return lines
         words = plain(about)
-        for line in self.remembered:
+        for line in self.remembered_lines:
             if words in plain(line.text):
                 lines.append(line)
         return lines
@@ -144,33 +144,33 @@ class Turn:
         """
         match call:
             case {"name": "search_past_conversations", "args": {"query": query}}:
-                recalled = self._recalled(query, result)
-                return recalled or self._reply("no_recall", query)
+                recalled_text = self._recalled(query, result)
+                return recalled_text or self._reply("no_recall", query)
             case {"name": "search_memories"}:
                 return f"{self._reply('about')}\n\n{result}"
         if not result.startswith(_WRITTEN):
             name = _name_of_refusal(result)
             reason = result.removeprefix("Error: ")
-            shortened = reason[:_REASON_CHARS]
-            return self._reply(name, shortened or "...")
+            short_reason = reason[:_REASON_CHARS]
+            return self._reply(name, short_reason or "...")
         args = call["args"]
         match args:
             case {"profile": {"name": name}}:
                 return self._reply("name", name)
             case {"text": text}:
-                remembered = text.removeprefix("- ")
-                return self._reply("remembered", remembered)
-        forgotten = args["old_string"].strip("\n- ")
-        return self._reply("forgotten", forgotten)
+                remembered_text = text.removeprefix("- ")
+                return self._reply("remembered", remembered_text)
+        forgotten_text = args["old_string"].strip("\n- ")
+        return self._reply("forgotten", forgotten_text)
 
     def _recalled(self, query: str, result: str) -> str:
         """What the person said about it in the conversations found, but questions; "" for nothing."""
-        asked = subject_words(query)
+        query_words = subject_words(query)
         day = ""
         days_by_text = dict[str, str]()
         for day_of_conversation, words in _DAY_OR_WORDS.findall(result):
             day = day_of_conversation or day
-            if asked & subject_words(words):
+            if query_words & subject_words(words):
                 text = words.rstrip(".")
                 days_by_text.setdefault(text, day)
         replies = list[str]()

@@ -72,7 +72,7 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
         question = None
     acts = _acts(prompt, question, text)
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
-    if not turn.remembered and not answers:
+    if not turn.remembered_lines and not answers:
         acts.append(Act("stand_in"))
     return message_of(turn.answer(act) for act in acts)
 

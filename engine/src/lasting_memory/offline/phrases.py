@@ -47,8 +47,8 @@ class Act(NamedTuple):
 
 def _with_apostrophes(pattern: str) -> re.Pattern[str]:
     """A pattern in which ' is either apostrophe, in either case of letters."""
-    either = pattern.replace("'", "['\u2019]")
-    return re.compile(either, re.IGNORECASE)
+    pattern_of_both = pattern.replace("'", "['\u2019]")
+    return re.compile(pattern_of_both, re.IGNORECASE)
 
 
 _PHRASES: _Phrases = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text("utf-8"))
@@ -62,14 +62,14 @@ def _patterns_by_kind() -> _PatternsByKind:
     """The patterns of sentences, by the kind of their act, in the order in which they are tried."""
     slots = _PHRASES["slots"]
     patterns_of_kinds = _PHRASES["hear"]
-    by_kind = _PatternsByKind()
+    patterns_by_kind = _PatternsByKind()
     for kind, patterns in patterns_of_kinds.items():
-        by_kind[kind] = []
+        patterns_by_kind[kind] = []
         for pattern in patterns:
-            filled = pattern.format(**slots)
-            compiled = _with_apostrophes(filled)
-            by_kind[kind].append(compiled)
-    return by_kind
+            filled_pattern = pattern.format(**slots)
+            compiled_pattern = _with_apostrophes(filled_pattern)
+            patterns_by_kind[kind].append(compiled_pattern)
+    return patterns_by_kind
 
 
 _PATTERNS = _patterns_by_kind()
@@ -88,8 +88,8 @@ def reply(name: str, language: str, about: str = "", date: str = "") -> str:
     in.
     """
     answers = _PHRASES["answers"]
-    by_language = answers[name]
-    answer = str(by_language[language])
+    answers_by_language = answers[name]
+    answer = str(answers_by_language[language])
     return answer.format(said=about, date=date)
 
 
@@ -109,9 +109,9 @@ def _act_of(sentence: str) -> Act:
     """What a sentence asks for: the first kind of which a pattern matches the sentence without its
     end, the same without its lead, or the whole sentence.
     """
-    bare = sentence.rstrip(".!?\u2026 ")
-    without_lead = _LEAD.sub("", bare)
-    forms = dict.fromkeys((bare, without_lead, sentence))
+    bare_sentence = sentence.rstrip(".!?\u2026 ")
+    sentence_without_lead = _LEAD.sub("", bare_sentence)
+    forms = dict.fromkeys((bare_sentence, sentence_without_lead, sentence))
     for kind, patterns in _PATTERNS.items():
         for pattern in patterns:
             for form in forms:
@@ -119,7 +119,7 @@ def _act_of(sentence: str) -> Act:
                 if match:
                     groups = match.groupdict()
                     return Act(kind, groups.get("what", form))
-    return Act("not_understood", bare)
+    return Act("not_understood", bare_sentence)
 
 
 def name_in(sentence: str) -> str:
@@ -135,8 +135,8 @@ def name_in(sentence: str) -> str:
 
 def is_framing(line: str) -> bool:
     """Whether a line is what an assistant says around facts that it lists, such as a greeting."""
-    bare = line.strip(" *_")
-    return any(pattern.fullmatch(bare) for pattern in _FRAMING)
+    bare_line = line.strip(" *_")
+    return any(pattern.fullmatch(bare_line) for pattern in _FRAMING)
 
 
 def lines_of(text: str) -> list[str]:
@@ -150,8 +150,8 @@ def lines_of(text: str) -> list[str]:
 
 def plain(text: str) -> str:
     """A text's words, between spaces: a text within another has its words in this order."""
-    in_order = " ".join(words(text))
-    return f" {in_order} "
+    joined_words = " ".join(words(text))
+    return f" {joined_words} "
 
 
 def subject_words(text: str) -> set[str]:

@@ -18,13 +18,13 @@ _FILE_TITLE = re.compile(r"(?m)^## (/memories/\S+)$")
 class RememberedLine(NamedTuple):
     """A line of a file under `/memories/`, or a field of the profile.
 
-    To take it out, `old` in the file at `path` becomes `without`.
+    To take it out, `old_text` in the file at `path` becomes `new_text`.
     """
 
     text: str
     path: str
-    old: str
-    without: str
+    old_text: str
+    new_text: str
 
 
 def block_of(prompt: str, name: str) -> str:
@@ -46,7 +46,7 @@ def remembered_lines(prompt: str) -> Iterator[RememberedLine]:
         for line in LINE.finditer(text):
             whole_line = line[0]
             line_text = line[1]
-            yield RememberedLine(line_text, path, old=whole_line, without="")
+            yield RememberedLine(line_text, path, old_text=whole_line, new_text="")
 
 
 def _is_object(text: str) -> bool:
@@ -62,11 +62,11 @@ def _profile_lines(path: str, text: str) -> Iterator[RememberedLine]:
     for name, value in fields.items():
         if value is None:
             continue
-        written = json.dumps(value, ensure_ascii=False)
+        value_json = json.dumps(value, ensure_ascii=False)
         line = f"My {name} is {value}"
-        old = f'"{name}": {written}'
-        without = f'"{name}": null'
-        yield RememberedLine(line, path, old, without)
+        old_text = f'"{name}": {value_json}'
+        new_text = f'"{name}": null'
+        yield RememberedLine(line, path, old_text, new_text)
 
 
 def files_of(block: str) -> Iterator[tuple[str, str]]:
