@@ -17,8 +17,10 @@ from langgraph_api import validation  # type: ignore[import-untyped]
 from langgraph_sdk import Auth
 
 from lasting_memory.auth import run_requests
+from lasting_memory.auth.approvals import Approvals
+from lasting_memory.auth.callers import Callers
 from lasting_memory.auth.handler_values import RunRequest
-from lasting_memory.auth.handlers import _Handlers
+from lasting_memory.auth.operator_runs import OperatorRuns
 from lasting_memory.auth.request_fields import MAX_METADATA_CHARS, MAX_METADATA_KEYS
 from lasting_memory.auth.run_requests import MAX_RECURSION_LIMIT
 from lasting_memory.people import identity
@@ -200,14 +202,14 @@ def test_a_run_for_somebody_else_is_refused_to_an_operator_whose_token_has_expir
     operator: Any = SignedIn(
         identity="root", org_id="acme", permissions=[identity.OPERATE], expires_at=1
     )
-    handlers = _Handlers(deployed())
+    callers = Callers(deployed())
     with pytest.raises(HTTPException) as refused:
-        handlers._owner(operator, {"user_id": "alice", "org_id": None})
+        callers.owner(operator, {"user_id": "alice", "org_id": None})
     assert (refused.value.status_code, "token has expired" in str(refused.value.detail)) == (
         403,
         True,
     )
-    assert handlers._owner(operator) == identity.Actor("root", "acme")
+    assert callers.owner(operator) == identity.Actor("root", "acme")
 
 
 async def test_a_run_that_an_operator_resumes_plans_consolidation_for_its_owner() -> None:
@@ -222,9 +224,9 @@ async def test_a_run_that_an_operator_resumes_plans_consolidation_for_its_owner(
         thread_owner=owner,
     )
     kwargs = request(context={"user_id": "alice", "org_id": "acme"})["kwargs"]
-    assert await _Handlers(deployed())._operator_runs.act_as(
-        operator, None, kwargs
-    ) == identity.Actor("alice", "acme")
+    operator_runs = OperatorRuns(deployed(), Approvals(deployed()))
+    owner_of_run = await operator_runs.act_as(operator, None, kwargs)
+    assert owner_of_run == identity.Actor("alice", "acme")
     stamped: Any = SignedIn(
         {**kwargs["config"]["configurable"]["langgraph_auth_user"], "expires_at": 1}
     )

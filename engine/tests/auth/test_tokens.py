@@ -768,7 +768,7 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(
         await asyncio.sleep(0)
         assert believed.done(), "the old key waits for no new one"
         await asked_again(keys, asked)
-        fetching = key_set._fetching
+        fetching = key_set._fetch_task
         fetches.end()
         assert fetching is not None
         await asyncio.wait([fetching], timeout=300)

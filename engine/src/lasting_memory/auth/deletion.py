@@ -40,7 +40,7 @@ async def end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> Non
     if request is not None:
         await stop_runs(client, [thread["thread_id"] for thread in threads])
         await note_deleted(store, threads)  # also for a run that began meanwhile
-        request.stopped |= thread_ids
+        request.stopped_ids |= thread_ids
     for actor, ids in ids_by_owner(threads).items():
         await consolidation.drop_threads(store, actor, ids)
 
