@@ -124,7 +124,7 @@ async def the_recipe(threads: Platform, question: str) -> str:
     listed = await threads.search(metadata=owned_by(ACTOR, AGENTS)[0], limit=5)
     states = []
     for thread in listed:
-        messages = thread["values"]["messages"]
+        messages = (thread["values"] or {})["messages"]
         states += json.loads(
             json.dumps([{"values": {"messages": messages[: len(messages) - n]}} for n in range(10)])
         )

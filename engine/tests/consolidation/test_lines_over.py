@@ -13,6 +13,7 @@ from lasting_memory.consolidation.taken_back import taken_back
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Changed
+from lasting_memory.memory.proposals.proposal import ShownLine
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.people import SignedIn
@@ -97,7 +98,7 @@ async def test_a_line_that_is_over_goes_only_if_something_newer_contradicts_it(
     assert shown is not None
 
 
-async def tidied(runs: Runs, *calls: ToolCall) -> list[dict[str, Any]]:
+async def tidied(runs: Runs, *calls: ToolCall) -> list[ShownLine]:
     """The lines of the proposals after a tidy in which the model makes these calls."""
     runs.model.script("Tidy this", *[[call] for call in calls], READY)
     ids = {"thread_id": "r", "run_id": "r", "graph_id": CONSOLIDATION_GRAPH}

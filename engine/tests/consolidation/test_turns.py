@@ -22,7 +22,7 @@ from lasting_memory.consolidation.turns import Places
 from lasting_memory.deployment import Consolidation
 from lasting_memory.http import bringing as bringing_routes
 from lasting_memory.http import consolidation as routes
-from lasting_memory.http.models import NothingToDo
+from lasting_memory.http.models.consolidation import NothingToDo
 from lasting_memory.people.identity import Actor, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.contract import http_client

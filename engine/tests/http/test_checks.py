@@ -28,6 +28,7 @@ from lasting_memory.agent.backends import starting_files
 from lasting_memory.auth.handler_values import StoreRequest
 from lasting_memory.auth.handlers import _Handlers
 from lasting_memory.consolidation.run import build_consolidation_agent
+from lasting_memory.days import is_zone, timezone_in
 from lasting_memory.deployment import PROFILE_PATH, Change, Check, Deployment, Limits, Profile
 from lasting_memory.http.app import build_http
 from lasting_memory.memory import journal
@@ -501,7 +502,12 @@ def test_a_file_with_a_schema_is_written_with_what_the_schema_takes_alone(
         ):
             before_write(forked(), path, content, Author("agent"))
     else:
-        before_write(forked(), path, content, Author("agent"))
+        zone = timezone_in(content) if schema is MyProfile else ""
+        if zone and not is_zone(zone):
+            with pytest.raises(RefusedWrite, match="is no time zone"):
+                before_write(forked(), path, content, Author("agent"))
+        else:
+            before_write(forked(), path, content, Author("agent"))
     before_write(forked(), "/memories/topics/other.json", content, Author("agent"))
 
 

@@ -166,6 +166,15 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
     assert conversation({"thread_id": "t", "values": None}).turns == ()
 
 
+@pytest.mark.parametrize("metadata", [None, "imported_began", ["imported_ended"], 7])
+def test_a_thread_whose_metadata_is_no_object_was_spoken_in_when_it_changed(
+    metadata: object,
+) -> None:
+    thread = {"thread_id": "t", "updated_at": NOW.isoformat(), "metadata": metadata}
+    talk = conversation(thread)
+    assert (talk.date, talk.created_at) == (NOW.date().isoformat(), NOW.isoformat())
+
+
 async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseStore) -> None:
     threads = Platform()
     for number, name in enumerate(("Ann", "Bo", "Cy", "Di")):

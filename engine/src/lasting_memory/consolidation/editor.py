@@ -26,6 +26,7 @@ from lasting_memory.agent.backends import build_backend, build_permissions
 from lasting_memory.agent.bounds import Bounds
 from lasting_memory.agent.models import build_model
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.stack import Middleware
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.whole_answers import whole_answers
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft, draft_store
@@ -91,6 +92,11 @@ def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
     """
     rules = d.consolidation or DEFAULT_CONSOLIDATION
     backend = build_backend(d, draft_store)
+    middleware: list[Middleware] = [
+        ModelCalls(),
+        PromptBlocks(d, memory_files(d), draft_store),
+        Bounds(d, d.limits.max_run_seconds, drafts=draft_store),
+    ]
     editor = create_deep_agent(
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),
         name="draft_editor",
@@ -100,11 +106,7 @@ def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
         permissions=build_permissions(d, consolidating=True),
         memory=memory_files(d),
         subagents=[_NOBODY],
-        middleware=[
-            ModelCalls(),
-            PromptBlocks(d, memory_files(d), draft_store),
-            Bounds(d, d.limits.max_run_seconds, drafts=draft_store),
-        ],
+        middleware=middleware,
         context_schema=Context,
         checkpointer=False,  # a thread keeps nothing of the conversations that are read
     )

@@ -1,6 +1,6 @@
 """Checks the numbers that a fork decides."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -16,7 +16,7 @@ def in_one_line(kind: type[Numbers]) -> type[Numbers]:
     """
     validated = kind.__init__
 
-    def init(numbers: Numbers, **values: Any) -> None:
+    def init(numbers: Numbers, **values: object) -> None:
         try:
             validated(numbers, **values)
         except ValidationError as error:

@@ -23,16 +23,16 @@ from lasting_memory.consolidation import Trigger
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
 from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON, nothing_to_do, owner_of, run_and_wait
-from lasting_memory.http.models import (
+from lasting_memory.http.models.base import Note
+from lasting_memory.http.models.bringing import (
     Brought,
     FailedPart,
     LateRefusal,
     LeftOut,
-    Note,
-    NothingToDo,
     PartBegins,
-    Proposal,
 )
+from lasting_memory.http.models.consolidation import NothingToDo
+from lasting_memory.http.models.proposals import Proposal
 from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, Sent, json_response
 
 router = requests.memory_router(IS_ON)

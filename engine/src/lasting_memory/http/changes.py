@@ -13,14 +13,14 @@ from pydantic import AwareDatetime, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
-from lasting_memory.http.models import (
+from lasting_memory.http.models.base import author_of
+from lasting_memory.http.models.changes import (
     DeletedFile,
     DeletedLine,
     FileChange,
     FileChanges,
     SeenUntil,
     Trash,
-    author_of,
 )
 from lasting_memory.http.requests import (
     FORGOTTEN,

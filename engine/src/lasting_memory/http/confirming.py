@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import platform
 from lasting_memory.deployment import Source
 from lasting_memory.http import requests
-from lasting_memory.http.models import WrittenFile
+from lasting_memory.http.models.files import WrittenFile
 from lasting_memory.http.requests import Caller, FileQuery, Sent
 from lasting_memory.memory.sources import entry_of, field_of, lowest, signs_in, sources_in
 from lasting_memory.memory.sources import text_of as text_of_entry

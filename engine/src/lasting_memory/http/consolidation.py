@@ -21,16 +21,15 @@ from lasting_memory.http.consolidation_runs import (
     read_again,
     run_and_wait,
 )
-from lasting_memory.http.models import (
+from lasting_memory.http.models.consolidation import (
     Backlog,
     ConsolidationRecord,
-    DreamEstimate,
-    DreamState,
     NothingToDo,
     Operations,
     Queued,
     Records,
 )
+from lasting_memory.http.models.dreams import DreamEstimate, DreamState
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody, PersonRequest, json_response
 from lasting_memory.people import identity
 from lasting_memory.platform import get_client

@@ -14,7 +14,9 @@ from starlette.exceptions import HTTPException
 from lasting_memory import consolidation, platform
 from lasting_memory.consolidation import Trigger
 from lasting_memory.conversations.marks import may_set
-from lasting_memory.http.models import Dream, DreamEstimate, DreamState, Note, NothingToDo
+from lasting_memory.http.models.base import Note
+from lasting_memory.http.models.consolidation import NothingToDo
+from lasting_memory.http.models.dreams import Dream, DreamEstimate, DreamState
 from lasting_memory.http.requests import FORGOTTEN, PersonRequest
 from lasting_memory.memory.controls import PAUSED
 from lasting_memory.platform import get_client

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import platform, recall
 from lasting_memory.auth import interrupt_display, interrupts
-from lasting_memory.http.models import (
+from lasting_memory.http.models.conversations import (
     FoundConversation,
     FoundConversations,
     FoundTurn,

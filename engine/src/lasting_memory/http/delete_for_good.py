@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import consolidation, platform, recall
 from lasting_memory.agent.backends import ScopedFiles
 from lasting_memory.http import requests
-from lasting_memory.http.models import DeletedCounts, DeletedFact
+from lasting_memory.http.models.facts import DeletedCounts, DeletedFact
 from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key_of
 from lasting_memory.memory import journal
 from lasting_memory.memory.facts import bare_line

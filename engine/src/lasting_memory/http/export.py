@@ -19,7 +19,8 @@ from lasting_memory import consolidation, platform
 from lasting_memory.conversations.marks import is_temporary
 from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.http import requests
-from lasting_memory.http.models import (
+from lasting_memory.http.models.base import author_of
+from lasting_memory.http.models.export import (
     Export,
     ExportedChange,
     ExportedDeletedFile,
@@ -29,10 +30,9 @@ from lasting_memory.http.models import (
     ExportedRevision,
     ExportedTakenBack,
     ExportedValue,
-    author_of,
-    controls_of,
-    size_of,
 )
+from lasting_memory.http.models.files import size_of
+from lasting_memory.http.models.person import controls_of
 from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import controls

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, StringConstraints
 from lasting_memory import platform
 from lasting_memory.agent.memory_search import DEFAULT_FOUND, MAX_FOUND, search_files
 from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
-from lasting_memory.http.models import (
+from lasting_memory.http.models.base import usage_from
+from lasting_memory.http.models.facts import (
     FactGroup,
     FactLine,
     Facts,
@@ -25,7 +26,6 @@ from lasting_memory.http.models import (
     ProfileField,
     SharedFacts,
     Vouched,
-    usage_from,
 )
 from lasting_memory.http.requests import (
     IN_TURN,

@@ -21,7 +21,8 @@ from starlette.exceptions import HTTPException
 from lasting_memory import platform
 from lasting_memory.deployment import Source
 from lasting_memory.http import requests
-from lasting_memory.http.models import (
+from lasting_memory.http.models.base import author_of, usage_from
+from lasting_memory.http.models.files import (
     FileHistory,
     LineOrigin,
     ListedFile,
@@ -31,9 +32,7 @@ from lasting_memory.http.models import (
     SharedFolder,
     UnreadableFile,
     WrittenFile,
-    author_of,
     summary_of,
-    usage_from,
 )
 from lasting_memory.http.requests import (
     ROUTE,

@@ -21,7 +21,7 @@ from lasting_memory import checkpoints, platform
 from lasting_memory.conversations.stopping import cancel_runs
 from lasting_memory.deployment import Deployment
 from lasting_memory.http import requests
-from lasting_memory.http.models import Forgotten, Stays
+from lasting_memory.http.models.export import Forgotten, Stays
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody
 from lasting_memory.memory import journal
 from lasting_memory.memory.offers import OffersOfPerson

@@ -24,7 +24,7 @@ from lasting_memory.attachments import own_text
 from lasting_memory.auth.share import THREAD_IN_REQUESTS, share_of
 from lasting_memory.conversations import marks, stopping
 from lasting_memory.http.import_document import DocumentConversation
-from lasting_memory.http.models import ImportedConversations
+from lasting_memory.http.models.export import ImportedConversations
 from lasting_memory.http.requests import IMPORT_IS_GONE, PersonRequest
 from lasting_memory.people import identity
 

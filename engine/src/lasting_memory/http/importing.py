@@ -24,13 +24,8 @@ from lasting_memory.http.import_document import (
     DocumentFile,
     parsed,
 )
-from lasting_memory.http.models import (
-    Action,
-    Controls,
-    Import,
-    ImportedFile,
-    controls_of,
-)
+from lasting_memory.http.models.export import Action, Import, ImportedFile
+from lasting_memory.http.models.person import Controls, controls_of
 from lasting_memory.http.requests import Caller, MemoryQuery, PersonRequest, key_of
 from lasting_memory.memory import controls
 from lasting_memory.memory.folder import source_of_write

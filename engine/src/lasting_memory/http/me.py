@@ -17,7 +17,7 @@ from lasting_memory.agent.prompt import (
 )
 from lasting_memory.agent.skills import skills
 from lasting_memory.agent.snapshot import read_snapshot
-from lasting_memory.http.models import (
+from lasting_memory.http.models.person import (
     Me,
     MemoryRoute,
     Policies,

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory.agent.offers import own_line_of
 from lasting_memory.http import requests
-from lasting_memory.http.models import (
+from lasting_memory.http.models.offers import (
     DecidedOffer,
     GroupToOffer,
     Offers,

@@ -11,7 +11,13 @@ from pydantic import Field, model_validator
 from lasting_memory import consolidation
 from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON
-from lasting_memory.http.models import DecidedProposal, Note, Proposal, ProposalOutcome, Proposals
+from lasting_memory.http.models.base import Note
+from lasting_memory.http.models.proposals import (
+    DecidedProposal,
+    Proposal,
+    ProposalOutcome,
+    Proposals,
+)
 from lasting_memory.http.requests import Caller, MemoryQuery, Sent
 from lasting_memory.memory.proposals import rules_of
 

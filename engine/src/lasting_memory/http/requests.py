@@ -20,7 +20,7 @@ from lasting_memory import platform
 from lasting_memory.agent.backends import ScopedFiles
 from lasting_memory.auth.share import share_of
 from lasting_memory.deployment import NO_MEMORY, Deployment
-from lasting_memory.http.models import Refusal
+from lasting_memory.http.models.base import Refusal
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, controls
 from lasting_memory.memory.offers import note_groups

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from starlette.exceptions import HTTPException
 
-from lasting_memory.http.models import Controls, controls_of
+from lasting_memory.http.models.person import Controls, controls_of
 from lasting_memory.http.requests import (
     FORGOTTEN,
     IN_TURN,

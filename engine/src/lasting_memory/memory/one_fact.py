@@ -9,7 +9,6 @@ import itertools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lasting_memory.memory.ends import without_end
 from lasting_memory.memory.facts import bare_line
@@ -90,7 +89,7 @@ class Fact:
         text = json.dumps(pruned, indent=2, ensure_ascii=False)
         return f"{text}\n"
 
-    def _pruned(self, value: Any) -> Any:
+    def _pruned(self, value: object) -> object:
         """A value of JSON without the texts that are the fact; `_ERASED` for such a text itself."""
         if isinstance(value, str):
             return _ERASED if self.is_in(value) else value
@@ -100,16 +99,16 @@ class Fact:
             return self._pruned_object(value)
         return value
 
-    def _pruned_list(self, value: Sequence[Any]) -> list[Any]:
-        items = list[Any]()
+    def _pruned_list(self, value: Sequence[object]) -> list[object]:
+        items = list[object]()
         for item in value:
             pruned = self._pruned(item)
             if pruned is not _ERASED:
                 items.append(pruned)
         return items
 
-    def _pruned_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        fields = dict[str, Any]()
+    def _pruned_object(self, value: Mapping[str, object]) -> dict[str, object]:
+        fields = dict[str, object]()
         for name, part in value.items():
             pruned = self._pruned(part)
             if pruned is not _ERASED:

@@ -9,8 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from urllib.parse import unquote
+
+from deepagents.backends.protocol import FileData
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import validation
@@ -32,7 +34,7 @@ SKILL_FILE = "SKILL.md"
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-Files = dict[str, dict[str, Any]]  # by store key
+Files = dict[str, FileData]  # by store key
 
 
 @dataclass(slots=True)
@@ -269,7 +271,7 @@ class _Reader:
                 self._leave_alone(place, key)
         return files
 
-    def _read_file(self, path: Path, target: str) -> dict[str, Any] | None:
+    def _read_file(self, path: Path, target: str) -> FileData | None:
         """A file as the store's value. None for a file that cannot be seeded, which is noted."""
         try:
             size = path.stat().st_size

@@ -9,8 +9,8 @@ memories get, and what the deployment's function `first_files` gives one person.
 import base64
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
 
 from lasting_memory.deployment import Deployment, Limits
@@ -96,7 +96,7 @@ def shared_seeds(deployment: Deployment) -> list[str]:
     return parts
 
 
-def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
+def seed_value(path: Path, target: str, deployment: Deployment) -> FileData:
     """A file as the store's value for a path that the agent sees. Raises `SeedError` if it may not
     be written there.
 
@@ -124,7 +124,7 @@ def seed_value(path: Path, target: str, deployment: Deployment) -> dict[str, Any
     return value
 
 
-def _value(path: Path, *, is_text: bool) -> dict[str, Any]:
+def _value(path: Path, *, is_text: bool) -> FileData:
     """A file as the store's value, checked for nothing but that it can be read. Raises `SeedError`
     for one that cannot, and with `is_text` for one that is no UTF-8.
     """
@@ -138,8 +138,8 @@ def _value(path: Path, *, is_text: bool) -> dict[str, Any]:
         if is_text:
             raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
         encoded = base64.b64encode(raw).decode()
-        return {**create_file_data(encoded, encoding="base64")}
-    return {**create_file_data(plain(text))}
+        return create_file_data(encoded, encoding="base64")
+    return create_file_data(plain(text))
 
 
 def check_quota(source: object, contents: list[str], limits: Limits) -> None:

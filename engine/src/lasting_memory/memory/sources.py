@@ -13,7 +13,7 @@ entries it does: `vouch_new_...` for those that the file did not have, `vouch_al
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lasting_memory.deployment import Source
 from lasting_memory.memory.facts import END, bare_line
@@ -81,7 +81,7 @@ def entries(path: str, content: str) -> list[str]:
     return of_lines
 
 
-def _object(path: str, content: str) -> Mapping[str, Any] | None:
+def _object(path: str, content: str) -> Mapping[str, object] | None:
     """The fields of a JSON object; None for another text."""
     if not path.endswith(".json"):
         return None
@@ -96,10 +96,10 @@ class _Value(NamedTuple):
     """A value in a JSON object, and the names that lead to it."""
 
     names: str
-    value: Any
+    value: object
 
 
-def _value_entries(fields: Mapping[str, Any]) -> list[str]:
+def _value_entries(fields: Mapping[str, object]) -> list[str]:
     """The entries of an object's values, in order."""
     of_values = list[str]()
     for names, value in _values(fields):
@@ -111,7 +111,7 @@ def _value_entries(fields: Mapping[str, Any]) -> list[str]:
     return of_values
 
 
-def _values(fields: Mapping[str, Any]) -> Iterator[_Value]:
+def _values(fields: Mapping[str, object]) -> Iterator[_Value]:
     """The values in an object that are no objects, lists or null, in order. In linear time, at any
     depth.
     """
@@ -129,7 +129,7 @@ def _values(fields: Mapping[str, Any]) -> Iterator[_Value]:
             yield _Value(names, value)
 
 
-def _parts(names: str, value: Mapping[str, Any] | list[Any]) -> list[_Value]:
+def _parts(names: str, value: Mapping[str, object] | list[object]) -> list[_Value]:
     """The values in an object or a list, to which `names` lead. Items of a list have no name."""
     if isinstance(value, list):
         return [_Value(names, item) for item in value]
@@ -148,7 +148,7 @@ def lowest(sources: Iterable[Source]) -> Source:
     return min(sources, key=_ORDER.index, default=Source.INFERRED)
 
 
-def signs_in(value: Mapping[str, Any]) -> str:
+def signs_in(value: Mapping[str, object]) -> str:
     """The signs in a stored file, or in a revision; "" where there are none."""
     signs = value.get(FIELD)
     return signs if isinstance(signs, str) else ""

@@ -9,7 +9,6 @@ import logging
 import posixpath
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from deepagents.middleware.skills import SkillMetadata
 from pydantic import BaseModel, ValidationError
@@ -260,7 +259,7 @@ def is_policy(key: str) -> bool:
     return key.endswith(".md") and key.count("/") == 1
 
 
-def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
+def check_policy(key: str, value: Mapping[str, object] | None) -> None:
     """Raises `RefusedWrite` for a policy that prompts could not show, or should not.
 
     A value of None deletes the file.

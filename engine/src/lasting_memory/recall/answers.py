@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 from zoneinfo import ZoneInfo
 
 from lasting_memory import days
@@ -45,8 +45,14 @@ _LEAST_STEM = 3
 
 # The lines of quoted turns, by the places of these.
 _Lines = dict[int, str]
-# A turn as JSON: `number`, `speaker` and `text`.
-_Excerpt = dict[str, Any]
+
+
+class Excerpt(TypedDict):
+    """A turn as JSON: its number, its speaker, and a part of its text."""
+
+    number: int
+    speaker: str
+    text: str
 
 
 class _MatchingTurn(NamedTuple):
@@ -222,7 +228,7 @@ def _shared_count(asked: set[str], text: str, language: str) -> int:
     return len(shared)
 
 
-def excerpts(query: str, match: Match, chars: int) -> list[_Excerpt]:
+def excerpts(query: str, match: Match, chars: int) -> list[Excerpt]:
     """The best turns of a matching conversation, in their order, as JSON: number, speaker, and at
     most `chars` of the text. Of a match without turns, the first one.
     """
@@ -233,7 +239,7 @@ def excerpts(query: str, match: Match, chars: int) -> list[_Excerpt]:
         best_places.append(place)
     if not best_places:
         best_places = [0]
-    shown = list[_Excerpt]()
+    shown = list[Excerpt]()
     for place in sorted(best_places):
         is_deleted_meanwhile = place >= len(turns)
         if is_deleted_meanwhile:
@@ -241,7 +247,7 @@ def excerpts(query: str, match: Match, chars: int) -> list[_Excerpt]:
         turn = turns[place]
         number = place + 1
         text = _excerpt(turn.text, stems, chars)
-        excerpt = {"number": number, "speaker": turn.speaker, "text": text}
+        excerpt: Excerpt = {"number": number, "speaker": turn.speaker, "text": text}
         shown.append(excerpt)
     return shown
 

@@ -7,11 +7,11 @@ elsewhere.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lasting_memory.recall.lexical import Array
+from lasting_memory.recall.arrays import Flags, Floats, Integers, Numbers
 
 K1 = 1.5
 B = 0.75
@@ -24,19 +24,19 @@ class Frequencies(NamedTuple):
     anything. `searched` also counts the conversations that only ask.
     """
 
-    conversations: Array
-    passages: Array
+    conversations: Numbers
+    passages: Numbers
     total: int
     searched: int
 
 
 def word_counts(
     words: Sequence[Sequence[int]],
-    terms: Array,
-    places: Array,
+    terms: Integers,
+    places: Integers,
     count: int,
-    weights: Array | None = None,
-) -> Array:
+    weights: Numbers | None = None,
+) -> Floats:
     """How often each word is in each of `count` texts, as a table.
 
     A word is given by the hashes of its stems. `terms` are the hashes in all texts, `places` the
@@ -50,7 +50,7 @@ def word_counts(
     is_hit = np.isin(terms, hashes)
     hit_terms = terms[is_hit]
     hit_places = places[is_hit]
-    hit_weights: Any = 1
+    hit_weights: Numbers | int = 1
     if weights is not None:
         hit_weights = weights[is_hit]
     rows = np.searchsorted(hashes, hit_terms)
@@ -59,11 +59,11 @@ def word_counts(
     cells = (rows, hit_places)
     np.add.at(counts_of_hashes, cells, hit_weights)
     has_hash = _has_hash(words, hashes)
-    counts: Array = has_hash @ counts_of_hashes
+    counts: Floats = has_hash @ counts_of_hashes
     return counts
 
 
-def _has_hash(words: Sequence[Sequence[int]], hashes: Array) -> Array:
+def _has_hash(words: Sequence[Sequence[int]], hashes: Integers) -> Floats:
     """A table that has 1 for each hash of a word, with a row for each word, a column for each hash.
 
     Two words of a question can have a hash in common. `hashes` are those of all words, sorted.
@@ -76,29 +76,29 @@ def _has_hash(words: Sequence[Sequence[int]], hashes: Array) -> Array:
     return has_hash
 
 
-def telling_first(tells: Array, counts: Array) -> Array:
+def telling_first(tells: Numbers | Flags, counts: Numbers | Flags) -> Numbers:
     """In how many texts each word is told; or in how many it is at all, if none tells it.
 
     Takes two tables: what tells a word, and all there is of it. Questions make no word common that
     is told.
     """
-    telling_texts: Array = tells.sum(axis=1)
-    texts: Array = counts.sum(axis=1)
+    telling_texts: Numbers = tells.sum(axis=1)
+    texts: Numbers = counts.sum(axis=1)
     is_told = telling_texts > 0
     return np.where(is_told, telling_texts, texts)
 
 
-def inverse_frequency(texts: Array, total: float) -> Array:
+def inverse_frequency(texts: Numbers, total: float) -> Floats:
     """The weight of each word: the higher, the fewer of all texts have it.
 
     `texts` says how many have it, of `total`.
     """
     texts_without = np.maximum(total - texts, 0)
-    odds = (texts_without + 0.5) / (texts + 0.5)
+    odds: Floats = (texts_without + 0.5) / (texts + 0.5)
     return np.log1p(odds)
 
 
-def saturated(counts: Array, lengths: Array, average: float) -> Array:
+def saturated(counts: Floats, lengths: Numbers, average: float) -> Floats:
     """The table of counts with numbers from 0 to 1: each further time that a word is in a text
     counts less, and so does a word in a text that is longer than the average.
     """
@@ -108,7 +108,7 @@ def saturated(counts: Array, lengths: Array, average: float) -> Array:
     return counts / (counts + K1 * norms)
 
 
-def relevances(counts: Array, weights: Array, lengths: Array, tells: Array) -> Array:
+def relevances(counts: Floats, weights: Floats, lengths: Floats, tells: Flags) -> Floats:
     """The score of each text for a question.
 
     Takes the table of counts, the weight of each word, the length of each text, and whether each
@@ -116,11 +116,11 @@ def relevances(counts: Array, weights: Array, lengths: Array, tells: Array) -> A
     """
     average = average_length(lengths, tells)
     shares = saturated(counts, lengths, average)
-    scores: Array = weights @ shares
+    scores: Floats = weights @ shares
     return scores
 
 
-def average_length(lengths: Array, tells: Array) -> float:
+def average_length(lengths: Numbers, tells: Flags) -> float:
     """The average length of the texts that tell something; of all texts, if none does.
 
     Questions are short, and would make the others look long.

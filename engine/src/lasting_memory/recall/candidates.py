@@ -9,6 +9,7 @@ stands in what tells something. A document's place is the number of its row.
 
 import numpy as np
 
+from lasting_memory.recall.arrays import Floats, Integers, Numbers, Rows
 from lasting_memory.recall.bm25 import (
     Frequencies,
     inverse_frequency,
@@ -17,7 +18,6 @@ from lasting_memory.recall.bm25 import (
     word_counts,
 )
 from lasting_memory.recall.format import conversation_of, newest
-from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.question import Question
 from lasting_memory.recall.ranking import TIME_WEIGHT
 
@@ -28,7 +28,7 @@ OLDEST = 48
 
 
 def matching_documents(
-    table: Array, postings: Array, question: Question, leave_out: int
+    table: Rows, postings: Rows, question: Question, leave_out: int
 ) -> tuple[list[int], Frequencies]:
     """The numbers of the documents that match best, and how common the question's words are.
 
@@ -51,7 +51,7 @@ class _Hits:
 
     frequencies: Frequencies
 
-    def __init__(self, table: Array, postings: Array, question: Question, leave_out: int) -> None:
+    def __init__(self, table: Rows, postings: Rows, question: Question, leave_out: int) -> None:
         conversations = conversation_of(table["key"])
         is_other = conversations != leave_out
         has_words = table["words"] > 0
@@ -105,13 +105,13 @@ class _Hits:
         places += _best(told_weights, -versions, OLDEST)
         return places
 
-    def _weights(self) -> Array:
+    def _weights(self) -> Floats:
         """The weight of each word."""
         frequencies = self.frequencies
         rarity = inverse_frequency(frequencies.conversations, frequencies.total)
         return self._question.weights * rarity
 
-    def _rankings(self) -> list[Array]:
+    def _rankings(self) -> list[Floats]:
         """The tables of counts, by each of which documents are ranked: all counts; and those of
         what tells something, where these differ.
         """
@@ -119,7 +119,7 @@ class _Hits:
             return [self._counts, self._told_counts]
         return [self._counts]
 
-    def _saturated(self, counts: Array) -> Array:
+    def _saturated(self, counts: Floats) -> Floats:
         """The table of counts, each as a share from 0 to 1 (`bm25.saturated`)."""
         lengths = self._table["words"]
         average = 1.0
@@ -128,7 +128,7 @@ class _Hits:
             average = float(typical_lengths.mean())
         return saturated(counts, lengths, average)
 
-    def _time_scores(self, own_weights: Array) -> Array:
+    def _time_scores(self, own_weights: Floats) -> Floats:
         """The score of each document for days that fit a time of the question.
 
         A time counts in proportion to the mean weight of the question's own words.
@@ -139,11 +139,11 @@ class _Hits:
         weight = TIME_WEIGHT * mean
         weights = weight * self._is_searched
         fits = self._question.fit(self._table)
-        scores: Array = weights * fits
+        scores: Floats = weights * fits
         return scores
 
 
-def _counts(table: Array, postings: Array, question: Question, times: Array) -> Array:
+def _counts(table: Rows, postings: Rows, question: Question, times: Numbers) -> Floats:
     """How often each word of the question is in each document. `times` says it for each posting."""
     terms = postings["term"]
     places = postings["place"]
@@ -151,7 +151,7 @@ def _counts(table: Array, postings: Array, question: Question, times: Array) -> 
     return word_counts(question.words, terms, places, document_count, times)
 
 
-def _best(scores: Array, ties: Array, most: int) -> list[int]:
+def _best(scores: Floats, ties: Integers, most: int) -> list[int]:
     """The places of the best scores above 0, best first, at most so many.
 
     Of equal scores the one with the larger value in `ties` comes first.

@@ -9,7 +9,6 @@ stale if the index has another version of it, or none. A conversation has a numb
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 from langgraph.store.base import BaseStore
 
@@ -17,6 +16,7 @@ from lasting_memory.conversations.marks import is_temporary
 from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.scopes import ROUTES
+from lasting_memory.recall.arrays import Rows
 from lasting_memory.recall.embedding import embed_waiting, with_meaning
 from lasting_memory.recall.format import DamagedError, key_of, newest, version_of
 from lasting_memory.recall.index import (
@@ -131,7 +131,7 @@ async def _changed_versions(
     return versions
 
 
-def _stale(table: Any, versions: dict[str, int]) -> list[str]:
+def _stale(table: Rows, versions: dict[str, int]) -> list[str]:
     """Those of these threads that are stale, newest first.
 
     Takes the table of the index, and the version of each thread; 0 is an unknown one.

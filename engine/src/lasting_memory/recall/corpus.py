@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
+from lasting_memory.recall.arrays import Flags, Floats, Held, Integers, Rows
 from lasting_memory.recall.bm25 import word_counts
 from lasting_memory.recall.documents import Document
 from lasting_memory.recall.format import (
@@ -23,7 +25,6 @@ from lasting_memory.recall.format import (
     TENTHS,
     conversation_of,
 )
-from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.question import Question
 
 # Weight of a tool's text, and of an assistant's turn of more than that length (`words.length_of`),
@@ -69,7 +70,7 @@ class Corpus:
 
     def _set_documents(self, documents: Sequence[Document]) -> None:
         """Sets the attributes that are about documents, and `document_of`."""
-        rows = list[Array]()
+        rows = list[Rows]()
         sizes = list[int]()
         starts = [0]
         passage_count = 0
@@ -87,10 +88,10 @@ class Corpus:
         self.starts = np.array(starts)
         self.document_of = np.repeat(numbers, sizes)
 
-    def _set_words(self, documents: Sequence[Document], passages: Array) -> None:
+    def _set_words(self, documents: Sequence[Document], passages: Rows) -> None:
         """Sets the attributes that are about the words that were spoken."""
-        words = list[Array]()
-        marks = list[Array]()
+        words = list[Integers]()
+        marks = list[Integers]()
         for document in documents:
             words.append(document.words)
             marks.append(document.marks)
@@ -103,7 +104,7 @@ class Corpus:
         self.in_question = question_marks.astype(bool)
         self.accents = all_marks >> ACCENTS_SHIFT
 
-    def _set_passages(self, documents: Sequence[Document], passages: Array) -> None:
+    def _set_passages(self, documents: Sequence[Document], passages: Rows) -> None:
         """Sets the attributes that are about passages, but their weights."""
         kinds = passages["kind"]
         speakers = passages["speaker"]
@@ -115,7 +116,7 @@ class Corpus:
         self.by_user = speakers == _USER
         self.by_assistant = speakers == _ASSISTANT
 
-        lengths = list[Array]()
+        lengths = list[Floats]()
         has_assistant = list[bool]()
         for document in documents:
             lengths.append(_turn_lengths(document))
@@ -139,28 +140,29 @@ class Corpus:
             weights[is_asked_for] = ASKED_EXPLAINED_WEIGHT
         self.weights = weights
 
-    def any_in_document(self, of_passages: Array) -> Array:
+    def any_in_document(self, of_passages: Flags) -> Flags:
         """For each document, whether the value of any of its passages is true."""
         return self._in_document(np.logical_or, of_passages)
 
-    def most_in_document(self, of_passages: Array) -> Array:
+    def most_in_document(self, of_passages: Floats) -> Floats:
         """For each document, the largest of its passages' values."""
         return self._in_document(np.maximum, of_passages)
 
-    def sum_in_document(self, of_passages: Array) -> Array:
+    def sum_in_document(self, of_passages: Floats) -> Floats:
         """For each document, the sum of its passages' values."""
         return self._in_document(np.add, of_passages)
 
-    def _in_document(self, joining: np.ufunc, of_passages: Array) -> Array:
-        """For each document, the values of its passages, joined into one by this function.
+    def _in_document(self, joining: np.ufunc, of_passages: npt.NDArray[Held]) -> npt.NDArray[Held]:
+        """For each document, the values of its passages, joined into one of the same kind by this
+        function.
 
         The last dimension of `of_passages` is that of the passages.
         """
         first_passages = self.starts[:-1]
-        of_documents: Array = joining.reduceat(of_passages, first_passages, axis=-1)
+        of_documents: npt.NDArray[Held] = joining.reduceat(of_passages, first_passages, axis=-1)
         return of_documents
 
-    def counts(self, words: Sequence[Sequence[int]]) -> Array:
+    def counts(self, words: Sequence[Sequence[int]]) -> Floats:
         """How often each word is in each passage. The name of a passage's speaker is one of its
         words.
         """
@@ -170,7 +172,7 @@ class Corpus:
         places = np.concatenate([self.passage_of_word, named])
         return word_counts(words, terms, places, self.passage_count)
 
-    def has(self, words: Sequence[Sequence[int]], where: Array | None = None) -> Array:
+    def has(self, words: Sequence[Sequence[int]], where: Flags | None = None) -> Flags:
         """Whether each word was spoken in each passage.
 
         With `where` only those spoken words count for which it is true.
@@ -183,7 +185,7 @@ class Corpus:
         counts = word_counts(words, terms, places, self.passage_count)
         return counts > 0
 
-    def spelled_otherwise(self, question: Question) -> Array:
+    def spelled_otherwise(self, question: Question) -> Floats:
         """How often each of a question's own words is in each passage with other accents.
 
         It is 0 for a word that nobody spells as the question does.
@@ -210,13 +212,13 @@ class Corpus:
             np.add.at(counts_of_word, passages, 1)
         return counts
 
-    def pair_counts(self, words: Sequence[Sequence[int]]) -> Array:
+    def pair_counts(self, words: Sequence[Sequence[int]]) -> Floats:
         """How often two neighbouring words of the question are near each other in each passage, in
         either order. Returns a row for each such pair of words.
         """
         spelled_words = self.words
         passage_of_word = self.passage_of_word
-        is_word = list[Array]()
+        is_word = list[Flags]()
         for word in words:
             is_this_word = np.isin(spelled_words, word)
             is_word.append(is_this_word)
@@ -235,7 +237,7 @@ class Corpus:
                 np.add.at(counts_of_pair, pair_passages, 1)
         return counts
 
-    def with_neighbours(self, values: Array) -> Array:
+    def with_neighbours(self, values: Floats) -> Floats:
         """Adds to each passage's values, with less weight, those of its neighbours in the same
         document. A row of `values` is a word's, a column a passage's. Returns a new table.
         """
@@ -256,7 +258,7 @@ class Corpus:
         return sums
 
 
-def _is_at_distance(is_one: Array, is_other: Array, distance: int) -> Array:
+def _is_at_distance(is_one: Flags, is_other: Flags, distance: int) -> Flags:
     """Where two words stand so many places apart, in either order.
 
     Takes, for each place of a text, whether it is the one word, and whether it is the other.
@@ -271,14 +273,14 @@ def _is_at_distance(is_one: Array, is_other: Array, distance: int) -> Array:
     return is_pair
 
 
-def _turn_lengths(document: Document) -> Array:
+def _turn_lengths(document: Document) -> Floats:
     """For each passage of a document, the length of its turn."""
     passages = document.passages
     turns = passages["turn"]
     passage_lengths = passages["length"]
     numbers = turns - turns.min()
     lengths = np.bincount(numbers, passage_lengths)
-    turn_lengths: Array = lengths[numbers]
+    turn_lengths: Floats = lengths[numbers]
     return turn_lengths
 
 

@@ -10,11 +10,13 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from langgraph.store.base import Item
 
 from lasting_memory.recall import lexical, repetition
+from lasting_memory.recall.arrays import Array, Integers, Rows
 from lasting_memory.recall.format import (
     ACCENTS_SHIFT,
     IN_QUESTION,
@@ -29,11 +31,13 @@ from lasting_memory.recall.format import (
     accents_of,
     hash_of,
     key_of,
+    number_in,
     packed,
+    text_in,
     unpacked,
+    value_of,
     version_of,
 )
-from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.threads import Conversation, Turn, weighted_pieces
 from lasting_memory.words import length_of
 
@@ -64,11 +68,11 @@ class Document:
     """
 
     thread_id: str
-    row: Array
+    row: Rows
     language: str
-    passages: Array
-    words: Array
-    marks: Array
+    passages: Rows
+    words: Integers
+    marks: Integers
     left_out: int = 0
 
     @property
@@ -86,9 +90,9 @@ class Document:
         """The time at which something was said in it last, in seconds since 1970."""
         return int(self.row["ended"][0])
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, object]:
         """The item's value."""
-        arrays = {
+        arrays: dict[str, Array] = {
             "row": self.row,
             "passages": self.passages,
             "words": self.words,
@@ -99,23 +103,26 @@ class Document:
         )
 
 
-def read_document(item: Any) -> Document:
+def read_document(item: Item | None) -> Document:
     """The document of a stored item, whose value `Document.stored` made.
 
     Raises `DamagedError` if the item is missing or cannot be read.
     """
-    row, passages, words, marks = unpacked(
-        item, row=TABLE, passages=PASSAGES, words=WORDS, marks=MARKS
-    )
-    value = item.value
+    row, passages = unpacked(item, row=TABLE, passages=PASSAGES)
+    (words,) = unpacked(item, words=WORDS)
+    (marks,) = unpacked(item, marks=MARKS)
+    value = value_of(item)
+    left_out = 0
+    if "left_out" in value:
+        left_out = number_in(value, "left_out")
     return Document(
-        value["thread_id"],
+        text_in(value, "thread_id"),
         row,
-        value["language"],
+        text_in(value, "language"),
         passages,
         words,
         marks,
-        value.get("left_out", 0),
+        left_out,
     )
 
 
@@ -206,7 +213,7 @@ def _passages(talk: Conversation, language: str) -> list[_Passage]:
     return passages
 
 
-def _row(talk: Conversation) -> Array:
+def _row(talk: Conversation) -> Rows:
     """The row of a conversation's first document in the table, without its counts of words."""
     began_at = talk.created_at or talk.date
     began = version_of(began_at)
@@ -288,7 +295,7 @@ def _words_of(text: str, language: str) -> list[tuple[str, int]]:
     return words
 
 
-def postings(document: Document) -> Array:
+def postings(document: Document) -> Rows:
     """The postings of one document: one for each of its words. The name of a passage's speaker is a
     word of the passage.
     """
@@ -309,7 +316,7 @@ def postings(document: Document) -> Array:
     return rows
 
 
-def _distinct_words(document: Document) -> tuple[Array, Array]:
+def _distinct_words(document: Document) -> tuple[Integers, Integers]:
     """The hashes of the words of each passage, each once for a passage, and the number of its
     passage.
     """

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lasting_memory.recall.arrays import Flags, Floats, Integers, Numbers
 from lasting_memory.recall.bm25 import Frequencies
 from lasting_memory.recall.corpus import Corpus
 from lasting_memory.recall.format import DAY_SECONDS
-from lasting_memory.recall.lexical import Array
 
 # New words of a passage with which it still may only ask for what was said, or repeat it.
 NEW_WORDS = 2
@@ -31,8 +31,8 @@ class Echoes(NamedTuple):
     passage is an echo, and no statement that it repeats has them.
     """
 
-    is_echo: Array
-    silent: Array
+    is_echo: Flags
+    silent: Flags
 
 
 def find_echoes(corpus: Corpus, words: Sequence[Sequence[int]]) -> Echoes:
@@ -97,7 +97,7 @@ class _EchoSearch:
             silent[:, passage] = ~is_stated
         return Echoes(is_echo, silent)
 
-    def _candidates(self) -> Array:
+    def _candidates(self) -> Integers:
         """The passages that may be echoes, by what they say themselves."""
         corpus = self._corpus
         has_word = self._has.any(axis=0)
@@ -107,7 +107,7 @@ class _EchoSearch:
         may_be_echo &= corpus.with_assistant
         return np.flatnonzero(may_be_echo)
 
-    def _asks_or_repeats(self) -> Array:
+    def _asks_or_repeats(self) -> Flags:
         """Whether each passage is the person's and only asks, or says nothing new.
 
         One with several new words tells something, whatever it asks beside that.
@@ -119,12 +119,12 @@ class _EchoSearch:
         is_half_known = 2 * new_words < corpus.lengths
         says_nothing_new = new_words == 0
         says_nothing_new |= has_question & is_half_known
-        asks_or_repeats: Array = corpus.by_user & says_nothing_new
+        asks_or_repeats: Flags = corpus.by_user & says_nothing_new
         asks_or_repeats |= self._only_asks
         asks_or_repeats &= new_words <= NEW_WORDS
         return asks_or_repeats
 
-    def _repeated_by(self, passage: int) -> Array:
+    def _repeated_by(self, passage: int) -> Integers:
         """The statements that a passage asks for or repeats.
 
         They are in other conversations, and have at least half of the passage's words of the
@@ -151,10 +151,10 @@ class _EchoSearch:
             days = self._days
             day = days[passage]
             is_repeated &= days[statements] <= day
-        repeated: Array = statements[is_repeated]
+        repeated: Integers = statements[is_repeated]
         return repeated
 
-    def _says_no_more(self, passage: int, words: Array, stated: Array) -> Array:
+    def _says_no_more(self, passage: int, words: Integers, stated: Flags) -> Flags:
         """For each statement, whether it accounts for an assistant's passage: each of the passage's
         words of the question is in the statement, or was asked for in the passage's conversation.
 
@@ -164,10 +164,10 @@ class _EchoSearch:
         was_asked = self._asked_in_document[words, document]
         as_column = was_asked[:, None]
         is_accounted_for = stated | as_column
-        says_no_more: Array = is_accounted_for.all(axis=0)
+        says_no_more: Flags = is_accounted_for.all(axis=0)
         return says_no_more
 
-    def _words_of(self, passage: int) -> Array:
+    def _words_of(self, passage: int) -> Integers:
         """The numbers of the question's words that a passage has.
 
         Of an assistant's passage only those outside of questions, if there are any: whether it
@@ -181,13 +181,13 @@ class _EchoSearch:
         return np.flatnonzero(has_word)
 
 
-def _count_by_passage(corpus: Corpus, is_counted: Array) -> Array:
+def _count_by_passage(corpus: Corpus, is_counted: Flags) -> Numbers:
     """How many of its words count, for each passage. `is_counted` says it of each word spoken."""
     passages = corpus.passage_of_word
     return np.bincount(passages, is_counted, corpus.passage_count)
 
 
-def _new_words(corpus: Corpus) -> Array:
+def _new_words(corpus: Corpus) -> Numbers:
     """How many words of each passage the person had not said in an earlier conversation."""
     moments = _moments(corpus)
     passage_of_word = corpus.passage_of_word
@@ -207,14 +207,14 @@ def _new_words(corpus: Corpus) -> Array:
     return _count_by_passage(corpus, is_new)
 
 
-def _days_of(corpus: Corpus) -> Array:
+def _days_of(corpus: Corpus) -> Integers:
     """For each document, the day on which its conversation began, counted since 1970."""
     seconds = corpus.rows["began"]
-    days: Array = seconds // DAY_SECONDS
+    days: Integers = seconds // DAY_SECONDS
     return days
 
 
-def _moments(corpus: Corpus) -> Array:
+def _moments(corpus: Corpus) -> Integers:
     """For each document, the number of its conversation in the order of time, from 0."""
     days = _days_of(corpus)
     versions = corpus.rows["version"]
@@ -230,7 +230,7 @@ def _moments(corpus: Corpus) -> Array:
 
 
 def without_echoes(
-    frequencies: Frequencies, corpus: Corpus, counts: Array, is_echo: Array
+    frequencies: Frequencies, corpus: Corpus, counts: Floats, is_echo: Flags
 ) -> Frequencies:
     """The frequencies of the question's words without echoes: what repeats a word does not make it
     common.
@@ -259,7 +259,7 @@ def without_echoes(
     )
 
 
-def _telling_shares(tells: Array, echoes: Array) -> Array:
+def _telling_shares(tells: Flags, echoes: Flags) -> Floats:
     """For each word, the share of the texts that tell it among those that tell or echo it; 1 if
     none tells it.
 

@@ -9,9 +9,8 @@ import asyncio
 import logging
 from collections.abc import Collection
 from functools import cache
-from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
 from lasting_memory.memory import journal
@@ -135,7 +134,7 @@ async def _embed_all(
         logger.warning("Past conversations were not embedded: %r.", error, exc_info=True)
 
 
-def _newest_first(item: Any) -> int:
+def _newest_first(item: Item) -> int:
     """Sorts items of `waiting` by the versions of their conversations."""
     version = int(item.value["version"])
     return -version

@@ -15,11 +15,13 @@ import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from langgraph.store.base import Item
 
-from lasting_memory.recall.lexical import Array
+from lasting_memory.recall.arrays import Array, Flags, Held, Integers, Rows
 
 # Count it up with a change of what follows, of what stems words, or of function words: items of
 # another format are dropped, and their conversations indexed again.
@@ -77,9 +79,9 @@ class DamagedError(ValueError):
     """A stored item that is not what this version of the code writes."""
 
 
-def packed(arrays: Mapping[str, Array], **details: Any) -> dict[str, Any]:
+def packed(arrays: Mapping[str, Array], **details: object) -> dict[str, object]:
     """The value of an item of the store with these arrays, by name, and these details."""
-    value = {"format": FORMAT, **details}
+    value: dict[str, object] = {"format": FORMAT, **details}
     for name, array in arrays.items():
         columns = _columns(array)
         compressed = zlib.compress(columns, 1)
@@ -88,25 +90,56 @@ def packed(arrays: Mapping[str, Array], **details: Any) -> dict[str, Any]:
     return value
 
 
-def unpacked(item: object, **types: Any) -> list[Array]:
+def value_of(item: object) -> Mapping[str, object]:
+    """The value of a stored item.
+
+    Raises `DamagedError` if the item is gone, or of another format.
+    """
+    value: Mapping[str, object] = getattr(item, "value", {})
+    stored_format = value.get("format")
+    if stored_format != FORMAT:
+        raise DamagedError(f"An item of the index is gone, or of the format {stored_format!r}.")
+    return value
+
+
+def text_in(value: Mapping[str, object], name: str) -> str:
+    """The text of this name in an item's value. Raises `DamagedError` if there is none."""
+    text = value.get(name)
+    if not isinstance(text, str):
+        raise DamagedError(f"An item of the index has no text {name!r}.")
+    return text
+
+
+def number_in(value: Mapping[str, object], name: str) -> int:
+    """The whole number of this name in an item's value. Raises `DamagedError` if there is none."""
+    number = value.get(name)
+    if not isinstance(number, int):
+        raise DamagedError(f"An item of the index has no number {name!r}.")
+    return number
+
+
+def unpacked(item: object, **types: np.dtype[Held]) -> list[npt.NDArray[Held]]:
     """The arrays in a stored item, each by its name and of its type (`TABLE` and so on).
 
     Raises `DamagedError` if the item is gone, of another format, or cannot be read.
     """
-    value = getattr(item, "value", {})
-    stored_format = value.get("format")
-    if stored_format != FORMAT:
-        raise DamagedError(f"An item of the index is gone, or of the format {stored_format!r}.")
-    arrays = list[Array]()
-    try:
-        for name, array_type in types.items():
-            compressed = base64.b64decode(value[name])
-            columns = zlib.decompress(compressed)
-            array = _rows(columns, array_type)
-            arrays.append(array)
-    except (LookupError, TypeError, ValueError, zlib.error) as error:
-        raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
+    value = value_of(item)
+    arrays = list[npt.NDArray[Held]]()
+    for name, array_type in types.items():
+        encoded = text_in(value, name)
+        array = _decoded(encoded, array_type)
+        arrays.append(array)
     return arrays
+
+
+def _decoded(encoded: str, array_type: np.dtype[Held]) -> npt.NDArray[Held]:
+    """The array of this type in a text. Raises `DamagedError` if it has none."""
+    try:
+        compressed = base64.b64decode(encoded)
+        columns = zlib.decompress(compressed)
+        return _rows(columns, array_type)
+    except (ValueError, zlib.error) as error:
+        raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
 
 
 def _columns(array: Array) -> bytes:
@@ -120,7 +153,7 @@ def _columns(array: Array) -> bytes:
     return _transposed(stored, len(array))
 
 
-def _rows(columns: bytes, array_type: np.dtype[Any]) -> Array:
+def _rows(columns: bytes, array_type: np.dtype[Held]) -> npt.NDArray[Held]:
     """The inverse of `_columns`. Raises `ValueError` for bytes that are no array of this type."""
     stored = columns
     has_fields = array_type.names is not None
@@ -155,7 +188,7 @@ def name_of(key: int) -> str:
     return f"{key:016x}"
 
 
-def conversation_of(keys: Array) -> Array:
+def conversation_of(keys: Integers) -> Integers:
     """The number of each document's conversation, by the documents' numbers."""
     return keys & ~_DOCUMENT_BITS
 
@@ -196,24 +229,26 @@ class Part(NamedTuple):
 
     namespace: tuple[str, ...]
     name: str
-    table: Array
+    table: Rows
     languages: Sequence[str]
     buckets: int
 
 
-def read_part(item: Any) -> Part:
+def read_part(item: Item) -> Part:
     """The part of the index whose table is in a stored item.
 
-    Raises `DamagedError` if the table cannot be read.
+    Raises `DamagedError` if the item cannot be read.
     """
     (table,) = unpacked(item, table=TABLE)
-    value = item.value
-    languages = value["languages"]
-    bucket_count = value["buckets"]
+    value = value_of(item)
+    languages = value.get("languages")
+    if not isinstance(languages, list):
+        raise DamagedError("An item of the index has no languages.")
+    bucket_count = number_in(value, "buckets")
     return Part(item.namespace, item.key, table, languages, bucket_count)
 
 
-def newest(table: Array) -> Array:
+def newest(table: Rows) -> Flags:
     """For each row of a table of documents, whether it counts.
 
     Those rows count that are of the newest version of their conversation, each document once.
@@ -234,7 +269,7 @@ def newest(table: Array) -> Array:
     return is_newest
 
 
-def joined(arrays: Sequence[Array], array_type: Any) -> Array:
+def joined(arrays: Sequence[npt.NDArray[Held]], array_type: np.dtype[Held]) -> npt.NDArray[Held]:
     """Arrays of a type (`TABLE` and so on), one after the other; an empty array if there are none."""
     empty = np.zeros(0, array_type)
     with_empty = [empty, *arrays]

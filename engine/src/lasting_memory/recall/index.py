@@ -33,15 +33,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from langgraph.store.base import BaseStore, GetOp, PutOp, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
 
 from lasting_memory import platform
 from lasting_memory.memory import journal
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.recall.arrays import Rows
 from lasting_memory.recall.documents import Document, documents, postings
 from lasting_memory.recall.format import (
     POSTINGS,
@@ -57,7 +58,6 @@ from lasting_memory.recall.format import (
     read_part,
     unpacked,
 )
-from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.meaning import text_ops
 from lasting_memory.recall.threads import Conversation
 
@@ -87,9 +87,9 @@ class Index:
     new_parts: int = 0
 
     @property
-    def table(self) -> Array:
+    def table(self) -> Rows:
         """The rows of all parts, one part after the other."""
-        tables = list[Array]()
+        tables = list[Rows]()
         for part in self.parts:
             tables.append(part.table)
         return joined(tables, TABLE)
@@ -127,7 +127,8 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     read_watermark = GetOp(documents_of, WATERMARK)
     read_new = SearchOp(new_of, limit=MOST_PARTS)
     results = await store.abatch([read_watermark, read_new])
-    watermark, new = cast("Any", results)
+    watermark = cast("Item | None", results[0])
+    new = cast("list[SearchItem]", results[1])
     segments = await _segments(store, actor)
     index = Index()
     index.new_parts = len(new)
@@ -168,7 +169,7 @@ async def _segments(store: BaseStore, actor: identity.Actor) -> list[SearchItem]
 
 async def read_postings(
     store: BaseStore, actor: identity.Actor, parts: Sequence[Part], hashes: Collection[int]
-) -> Array:
+) -> Rows:
     """The postings in the buckets of these words, which have other words, too.
 
     A posting names a document by its place in the table of all these parts (`Index.table`). Raises
@@ -187,7 +188,7 @@ async def read_postings(
             offsets.append(offset)
         offset += len(part.table)
     items = await _documents_items(store, actor, names)
-    rows = list[Array]()
+    rows = list[Rows]()
     for item, offset_of_part in zip(items, offsets, strict=True):
         (stored,) = unpacked(item, postings=POSTINGS)
         moved = stored.copy()
@@ -201,12 +202,12 @@ def _bucket_name(part: Part, number: int) -> str:
     return f"{part.name}/{number}"
 
 
-def _put(namespace: Namespace, key: str, value: dict[str, Any]) -> PutOp:
+def _put(namespace: Namespace, key: str, value: dict[str, object]) -> PutOp:
     """The operation that puts an item which the store's semantic index leaves out."""
     return PutOp(namespace, key, value, index=False)
 
 
-def _put_document(actor: identity.Actor, key: str, value: dict[str, Any]) -> PutOp:
+def _put_document(actor: identity.Actor, key: str, value: dict[str, object]) -> PutOp:
     """The operation that puts an item of the namespace `documents`."""
     documents_of = namespaces.recall(actor, "documents")
     return _put(documents_of, key, value)
@@ -223,7 +224,9 @@ def _delete_document(actor: identity.Actor, key: str) -> PutOp:
     return _delete(documents_of, key)
 
 
-async def document_items(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[Any]:
+async def document_items(
+    store: BaseStore, actor: identity.Actor, keys: Iterable[int]
+) -> list[Item | None]:
     """The items of the documents of these numbers, in their order; None for each that is missing."""
     names = map(name_of, keys)
     return await _documents_items(store, actor, names)
@@ -231,7 +234,7 @@ async def document_items(store: BaseStore, actor: identity.Actor, keys: Iterable
 
 async def _documents_items(
     store: BaseStore, actor: identity.Actor, names: Iterable[str]
-) -> list[Any]:
+) -> list[Item | None]:
     """The items of these keys in the namespace `documents`, in their order; None for each that is
     missing.
     """
@@ -239,8 +242,8 @@ async def _documents_items(
     reads = list[GetOp]()
     for name in names:
         reads.append(GetOp(documents_of, name))
-    items: list[Any] = await store.abatch(reads)
-    return items
+    items = await store.abatch(reads)
+    return cast("list[Item | None]", items)
 
 
 async def index_conversations(
@@ -310,7 +313,7 @@ def _conversation_ops(
 
 def _new_part(actor: identity.Actor, made: Sequence[Document], bucket_count: int) -> Part:
     """The part of the index of one conversation, which has these documents."""
-    rows = list[Array]()
+    rows = list[Rows]()
     for document in made:
         rows.append(document.row)
     new_of = namespaces.recall(actor, "new")
@@ -329,7 +332,7 @@ def _part_name(document: Document) -> str:
     return f"{name}@{document.version}"
 
 
-def _bucket_count(rows: Array) -> int:
+def _bucket_count(rows: Rows) -> int:
     """Over how many buckets these postings are spread."""
     full_buckets = len(rows) // _BUCKET_ROWS
     return 1 + full_buckets
@@ -349,9 +352,9 @@ def _waiting_op(actor: identity.Actor, document: Document) -> PutOp:
     return _put(waiting, name, value)
 
 
-def _postings_of(made: Sequence[Document]) -> Array:
+def _postings_of(made: Sequence[Document]) -> Rows:
     """The postings of a conversation's documents, which name each by its place among these."""
-    all_rows = list[Array]()
+    all_rows = list[Rows]()
     for place, document in enumerate(made):
         rows = postings(document)
         rows["place"] = place
@@ -359,7 +362,7 @@ def _postings_of(made: Sequence[Document]) -> Array:
     return joined(all_rows, POSTINGS)
 
 
-def _counts_in(table: Array) -> dict[int, int]:
+def _counts_in(table: Rows) -> dict[int, int]:
     """How many documents each conversation of a table has, by its number, where it has several."""
     keys = np.unique(table["key"])
     conversation_of_key = conversation_of(keys)
@@ -408,7 +411,7 @@ def _count_ops(actor: identity.Actor, key: int, count: int, earlier_count: int) 
         ops.append(deletion)
     count_name = _count_name(key)
     if count > 1:
-        value = {"documents": count}
+        value: dict[str, object] = {"documents": count}
         note = _put_document(actor, count_name, value)
         ops.append(note)
     elif earlier_count > 1:
@@ -461,7 +464,7 @@ def _removal_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
     return ops
 
 
-def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
+def _part_ops(actor: identity.Actor, part: Part, rows: Rows) -> list[PutOp]:
     """The operations that put a part of the index with these postings.
 
     It counts once its table exists, so that is put last.
@@ -482,7 +485,7 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
     return ops
 
 
-def _buckets(rows: Array, count: int) -> list[Array]:
+def _buckets(rows: Rows, count: int) -> list[Rows]:
     """Postings in so many buckets by word, each in the order of words."""
     terms = rows["term"]
     places = rows["place"]
@@ -493,8 +496,7 @@ def _buckets(rows: Array, count: int) -> list[Array]:
     sizes = np.bincount(bucket_of_row, minlength=count)
     ends = np.cumsum(sizes)
     inner_ends = ends[:-1]
-    buckets: list[Array] = np.split(sorted_rows, inner_ends)
-    return buckets
+    return np.split(sorted_rows, inner_ends)
 
 
 async def write(
@@ -542,7 +544,7 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
     await write(store, actor, deletions, began)
 
 
-async def _all_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part]) -> Array:
+async def _all_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part]) -> Rows:
     """The postings of all words of these parts. Raises as `read_postings`."""
     most_buckets = 0
     for part in parts:
@@ -552,7 +554,7 @@ async def _all_postings(store: BaseStore, actor: identity.Actor, parts: Sequence
     return await read_postings(store, actor, parts, hashes)
 
 
-def _segment_of(actor: identity.Actor, parts: Sequence[Part], rows: Array) -> tuple[Part, Array]:
+def _segment_of(actor: identity.Actor, parts: Sequence[Part], rows: Rows) -> tuple[Part, Rows]:
     """One part in place of several, and its postings. Of a conversation that is there twice the
     newer version stays.
 
@@ -638,7 +640,7 @@ async def reload(
     somebody dropped the index meanwhile.
     """
     if version is not None:
-        value = {"version": version}
+        value: dict[str, object] = {"version": version}
         watermark = _put_document(actor, WATERMARK, value)
         ops = [watermark]
         await write(store, actor, ops, began, is_checked=is_checked)

@@ -19,20 +19,18 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import bm25s
 import bm25s.stopwords as lists
 import numpy as np
-import numpy.typing as npt
 import regex
 import Stemmer
 
 from lasting_memory.recall import bengali
+from lasting_memory.recall.arrays import Days, Floats
 from lasting_memory.recall.function_words import FUNCTION_WORDS, MORE_FUNCTION_WORDS
 from lasting_memory.words import Term, ascii_terms, comparable, is_unspaced, search_terms, words
-
-Array = npt.NDArray[Any]
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # it would report every index
 
@@ -237,7 +235,7 @@ def _stemmed(texts: list[str], stemmer: str | None) -> list[str]:
     """The stems of words, by PyStemmer's stemmer of this name; the words themselves without one."""
     if stemmer is None or not texts:
         return texts
-    stemmers: dict[str, Any] = _stemmers_of_thread.__dict__
+    stemmers = _stemmers_of_thread.__dict__
     if stemmer not in stemmers:
         stemmers[stemmer] = Stemmer.Stemmer(stemmer)
     stems: list[str] = stemmers[stemmer].stemWords(texts)
@@ -307,7 +305,7 @@ class Time(NamedTuple):
     first: date
     last: date
 
-    def fit(self, first: Array, last: Array) -> Array:
+    def fit(self, first: Days, last: Days) -> Floats:
         """How well conversations fit this time: for each 0 if it ended before, 1 if it began until
         then, less if it began soon after, 0 if later.
 

@@ -9,7 +9,7 @@ more item for each conversation lists the keys of its passages. A conversation h
 import statistics
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, cast
+from typing import cast
 
 from langgraph.store.base import BaseStore, Item, PutOp, SearchItem, SearchOp
 
@@ -31,7 +31,7 @@ _MEANINGLESS_ITEMS = 10
 _CLEARLY = 0.15
 
 # The value of a passage's item: its `text`, and `turn`, the number of its first turn.
-_PassageValue = dict[str, Any]
+_PassageValue = dict[str, str | int]
 # An item with its score, and whether it is clearly nearer to the query than to nonsense.
 Nearest = tuple[SearchItem, bool]
 
@@ -88,7 +88,7 @@ def _passage_items(key: int, talk: Conversation) -> dict[str, _PassageValue]:
     items = dict[str, _PassageValue]()
     last_passages = islice(first_turns.items(), MAX_PASSAGES)
     for text, turn in last_passages:
-        passage = {"text": text, "turn": turn}
+        passage: _PassageValue = {"text": text, "turn": turn}
         number = key_of(str(passage))
         name = name_of(number)
         items[f"{conversation}/{name}"] = passage

@@ -11,9 +11,9 @@ import numpy as np
 
 from lasting_memory.days import WORLDS, local_days
 from lasting_memory.recall import lexical, repetition
+from lasting_memory.recall.arrays import Days, Floats, Integers, Rows
 from lasting_memory.recall.cue_words import asks_for_answers, asks_for_newest
 from lasting_memory.recall.format import accents_of, hash_of
-from lasting_memory.recall.lexical import Array
 from lasting_memory.words import words
 
 # Most characters and distinct words of a query, and of its alternatives.
@@ -63,13 +63,13 @@ class Question(NamedTuple):
         return _hashes(self.own_words)
 
     @property
-    def weights(self) -> Array:
+    def weights(self) -> Floats:
         """The weight of each word: 1 for the query's own."""
         weights = np.full(len(self.words), ALTERNATIVE_WEIGHT)
         weights[: self.own_count] = 1.0
         return weights
 
-    def fit(self, table: Array) -> Array:
+    def fit(self, table: Rows) -> Floats:
         """How well the days of each conversation fit the best of the question's times.
 
         Takes the conversations' rows of the table. Returns a number from 0 to 1 for each; 0 for all
@@ -85,7 +85,7 @@ class Question(NamedTuple):
             best = np.maximum(best, fits)
         return best
 
-    def _days(self, seconds: Array) -> Array:
+    def _days(self, seconds: Integers) -> Days:
         """The days, in the question's time zone, of times in seconds since 1970, as datetime64."""
         days = local_days(seconds.tolist(), self.zone)
         return np.array(days, "M8[D]")

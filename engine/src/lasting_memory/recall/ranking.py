@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lasting_memory.recall.arrays import Flags, Floats
 from lasting_memory.recall.bm25 import (
     Frequencies,
     inverse_frequency,
@@ -35,7 +36,6 @@ from lasting_memory.recall.bm25 import (
 from lasting_memory.recall.corpus import Corpus
 from lasting_memory.recall.documents import Document
 from lasting_memory.recall.echoes import find_echoes, without_echoes
-from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.question import Question
 
 # Weight of the whole conversation beside its best passage; and where a question comes back to what
@@ -113,7 +113,7 @@ class _Ranking:
         own_counts -= ACCENT_LOSS * other_accents
         echoes = find_echoes(corpus, own_words)
         is_echo = echoes.is_echo
-        has_word: Array = np.logical_or.reduce(counts, axis=0)
+        has_word: Flags = np.logical_or.reduce(counts, axis=0)
 
         self._corpus = corpus
         self._question = question
@@ -128,11 +128,11 @@ class _Ranking:
         own_counts[echoes.silent] = 0
         self._set_scores(counts, told_frequencies)
 
-    def _less_for_echoes(self, weights: Array) -> Array:
+    def _less_for_echoes(self, weights: Floats) -> Floats:
         """The weights of passages, with `ECHO_WEIGHT` for each echo."""
         return np.where(self._is_echo, ECHO_WEIGHT, weights)
 
-    def _document_kind_weights(self, has_word: Array) -> Array:
+    def _document_kind_weights(self, has_word: Flags) -> Floats:
         """For each document, the highest weight, by its kind, of a passage with a word of the
         question; 0 where no passage has one.
 
@@ -143,7 +143,7 @@ class _Ranking:
         weights_of_hits = has_word * weights
         return corpus.most_in_document(weights_of_hits)
 
-    def _set_scores(self, counts: Array, frequencies: Frequencies) -> None:
+    def _set_scores(self, counts: Floats, frequencies: Frequencies) -> None:
         """Sets the score of each document, and that of each passage's window.
 
         `counts` say how often each word is in each passage.
@@ -175,7 +175,7 @@ class _Ranking:
         self._window_score = window_scores
         self._document_score = best_scores + weighted_wholes + time_scores
 
-    def _word_weights(self, frequencies: Frequencies) -> Array:
+    def _word_weights(self, frequencies: Frequencies) -> Floats:
         """The weight of each word: the mean of its rarity among conversations and among passages.
 
         A word of one conversation can be common there.
@@ -186,7 +186,7 @@ class _Ranking:
         passages = told_passages / self._telling_documents
         rarity = inverse_frequency(conversations, total)
         passage_rarity = inverse_frequency(frequencies.passages, passages)
-        mean_rarity: Array = np.sqrt(rarity * passage_rarity)
+        mean_rarity: Floats = np.sqrt(rarity * passage_rarity)
         return self._question.weights * mean_rarity
 
     @property
@@ -200,7 +200,7 @@ class _Ranking:
         tells = self._corpus.any_in_document(self._tells)
         return _count_or_size(tells)
 
-    def _pair_weights(self, pairs: Array, own_weights: Array) -> Array:
+    def _pair_weights(self, pairs: Floats, own_weights: Floats) -> Floats:
         """The weight of each pair: the mean of its words' weights, and at most the rarity of the
         pair itself.
 
@@ -213,10 +213,10 @@ class _Ranking:
         first_weights = own_weights[:-1]
         second_weights = own_weights[1:]
         means = (first_weights + second_weights) / 2
-        weights: Array = np.minimum(means, rarity)
+        weights: Floats = np.minimum(means, rarity)
         return PAIR_WEIGHT * weights
 
-    def _passage_scores(self, weighted_counts: Array, weights: Array) -> Array:
+    def _passage_scores(self, weighted_counts: Floats, weights: Floats) -> Floats:
         """The score of each passage by itself.
 
         Takes the counts of words and pairs in each passage, which are weighted by passage already,
@@ -229,7 +229,7 @@ class _Ranking:
         relevance = relevances(weighted_counts, weights, weighted_lengths, tells)
         return relevance * passage_weights
 
-    def _window_scores(self, counts: Array, weights: Array) -> Array:
+    def _window_scores(self, counts: Floats, weights: Floats) -> Floats:
         """The score of each passage with its neighbours, for quotes.
 
         Takes the counts of words and pairs in each passage, and the weights of these.
@@ -247,10 +247,10 @@ class _Ranking:
         (window_lengths,) = corpus.with_neighbours(lengths_as_row)
         tells = self._tells
         relevance = relevances(window_counts, weights, window_lengths, tells)
-        scores: Array = relevance * passage_weights
+        scores: Floats = relevance * passage_weights
         return scores
 
-    def _whole_scores(self, weighted_counts: Array, weights: Array) -> Array:
+    def _whole_scores(self, weighted_counts: Floats, weights: Floats) -> Floats:
         """The score of each document as a whole. Takes the same as `_passage_scores`."""
         corpus = self._corpus
         lengths = corpus.sum_in_document(corpus.lengths)
@@ -258,7 +258,7 @@ class _Ranking:
         tells = corpus.any_in_document(self._tells)
         return relevances(document_counts, weights, lengths, tells)
 
-    def _speaker_bonus(self) -> Array:
+    def _speaker_bonus(self) -> Floats:
         """A factor for each passage: more than 1 if its speaker is the only one of all whom the
         question names.
         """
@@ -270,7 +270,7 @@ class _Ranking:
             return np.ones(len(names))
         (asked_name,) = asked_names
         is_asked = names == asked_name
-        bonus: Array = 1 + SPEAKER_BONUS * is_asked
+        bonus: Floats = 1 + SPEAKER_BONUS * is_asked
         return bonus
 
     def matches(self, number: int) -> bool:
@@ -307,13 +307,13 @@ class _Ranking:
         return bool(weight == 1)
 
 
-def _count_or_size(is_counted: Array) -> int:
+def _count_or_size(is_counted: Flags) -> int:
     """How many values of an array are true; its size if none is."""
     count = int(is_counted.sum())
     return count or len(is_counted)
 
 
-def _time_weight(own_weights: Array) -> float:
+def _time_weight(own_weights: Floats) -> float:
     """The weight of a time that fits, measured by the mean weight of the question's own words."""
     if not len(own_weights):
         return TIME_WEIGHT
@@ -321,7 +321,7 @@ def _time_weight(own_weights: Array) -> float:
     return TIME_WEIGHT * mean
 
 
-def _scored_turns(document: Document, passage_scores: Array) -> ScoredTurns:
+def _scored_turns(document: Document, passage_scores: Floats) -> ScoredTurns:
     """The turns of a document, each with the score of its best passage, best first."""
     turns = document.passages["turn"]
     best_first = np.argsort(-passage_scores, kind="stable")

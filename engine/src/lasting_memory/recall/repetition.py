@@ -13,7 +13,6 @@ with a slash at their end.
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from lasting_memory.people.scopes import OFFLOADED, ROUTES
 
@@ -44,7 +43,7 @@ _QUESTION = re.compile(rf"[{_MARKS}](?![\w=&/%])")
 _SENTENCE = re.compile(rf".+?(?:[.!…{_MARKS}](?=\s|$)|[。！？｡।॥۔։።]|\n|$)\s*", re.DOTALL)
 
 
-def repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
+def repeats(call: Mapping[str, object], routes: Collection[str] = tuple(ROUTES)) -> bool:
     """Whether a tool call looks up memory, past conversations, or shared files.
 
     `routes` are the deployment's folders of such files.
@@ -55,7 +54,7 @@ def repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) ->
     return any(_overlaps_routes(folder, routes) for folder in folders)
 
 
-def result_repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
+def result_repeats(call: Mapping[str, object], routes: Collection[str] = tuple(ROUTES)) -> bool:
     """Whether the result of a tool call may be memory, past conversations, or shared files.
 
     It may be of `repeats`, or a report of a subagent.
@@ -65,7 +64,7 @@ def result_repeats(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUT
     return repeats(call, routes)
 
 
-def asks(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
+def asks(call: Mapping[str, object], routes: Collection[str] = tuple(ROUTES)) -> bool:
     """Whether a tool call looks up what is known of the person: memory and past conversations, not
     instructions.
     """
@@ -75,7 +74,7 @@ def asks(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bo
     return any(_holds_knowledge(folder, routes) for folder in folders)
 
 
-def writes_knowledge(call: Mapping[str, Any], routes: Collection[str] = tuple(ROUTES)) -> bool:
+def writes_knowledge(call: Mapping[str, object], routes: Collection[str] = tuple(ROUTES)) -> bool:
     """Whether a tool call writes what is known of people: to memory, or to another route's files but
     skills and policies, which are instructions.
     """
@@ -100,19 +99,19 @@ def sentences(text: str) -> Iterator[tuple[str, bool]]:
         yield sentence, question_mark is not None
 
 
-def _name(call: Mapping[str, Any]) -> str:
+def _name(call: Mapping[str, object]) -> str:
     """The name of the tool; "" for any value that is no text."""
     name = call.get("name")
     return name if isinstance(name, str) else ""
 
 
-def _arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
+def _arguments(call: Mapping[str, object]) -> Mapping[str, object]:
     """The arguments of a call; none for any value that is no mapping."""
     arguments = call.get("args")
     return arguments if isinstance(arguments, Mapping) else {}
 
 
-def _read_folders(call: Mapping[str, Any]) -> list[str]:
+def _read_folders(call: Mapping[str, object]) -> list[str]:
     """The folders or files that a call reads.
 
     It is the root if the call of a reading tool names none. The list is empty for any other tool.

@@ -21,8 +21,10 @@ from collections.abc import (
 )
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Protocol, cast
 from zoneinfo import ZoneInfo
+
+from langgraph_sdk.schema import SortOrder, Thread, ThreadSelectField, ThreadSortBy
 
 from lasting_memory.attachments import own_text, words_of
 from lasting_memory.conversations.marks import IMPORTED_BEGAN, IMPORTED_ENDED, is_temporary
@@ -43,14 +45,28 @@ _OVERLAP = 5
 
 
 # A message, and a tool call in it, as the platform gives them: a client may have put anything there.
-_Message = Mapping[str, Any]
-_Call = Mapping[str, Any]
+_Message = Mapping[str, object]
+_Call = Mapping[str, object]
 
 
 class Threads(Protocol):
     """The part of the platform's client (`get_client().threads`) that is used here."""
 
-    async def search(self, *args: Any, **options: Any) -> Any: ...
+    async def search(
+        self,
+        *,
+        metadata: dict[str, str],
+        ids: Sequence[str] | None = None,
+        limit: int,
+        offset: int = 0,
+        sort_by: ThreadSortBy = ...,
+        sort_order: SortOrder = ...,
+        select: list[ThreadSelectField],
+    ) -> list[Thread]:
+        """The threads with this metadata, and with one of these ids if any are given, with the
+        fields `select`.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +156,7 @@ class Conversation:
 
 
 def conversation(
-    thread: Mapping[str, Any],
+    thread: Mapping[str, object],
     speakers: Sequence[str] = SPEAKERS,
     routes: Collection[str] = tuple(ROUTES),
 ) -> Conversation:
@@ -156,7 +172,7 @@ def conversation(
         if turn.speaker in speakers and turn.text:
             shown.append(turn)
     thread_id = str(thread["thread_id"])
-    metadata = thread.get("metadata") or {}
+    metadata = _mapping(thread.get("metadata"))
     updated_at = _text(thread, "updated_at")
     began_at = _text(metadata, IMPORTED_BEGAN)
     created_at = began_at or _text(thread, "created_at") or updated_at
@@ -166,7 +182,12 @@ def conversation(
     return Conversation(thread_id, date, tuple(shown), created_at, updated_at, ended_at)
 
 
-def _text(values: Mapping[str, Any], key: str) -> str:
+def _mapping(value: object) -> Mapping[str, object]:
+    """A mapping; an empty one in place of any other value."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(values: Mapping[str, object], key: str) -> str:
     """A value as text; "" where it is missing."""
     value = values.get(key)
     return str(value or "")
@@ -253,7 +274,7 @@ def _exchanged(
     return turns
 
 
-def _mappings(items: object) -> list[Mapping[str, Any]]:
+def _mappings(items: object) -> list[Mapping[str, object]]:
     """The mappings in a list; none in any other value that a client put there."""
     if not isinstance(items, list):
         return []
@@ -375,26 +396,27 @@ def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str
 
 async def threads_by_id(
     threads: Threads, ids: Sequence[str], owned: Sequence[dict[str, str]], select: Sequence[str]
-) -> list[Any]:
+) -> list[Thread]:
     """The threads with one of these ids and one of these metadata, with the fields `select`.
 
     The platform's search takes one metadata at a time.
     """
     id_list = list(ids)
     count = len(id_list)
-    searches = list[Awaitable[Any]]()
+    fields = cast("list[ThreadSelectField]", list(select))
+    searches = list[Awaitable[list[Thread]]]()
     for metadata in owned:
-        search = threads.search(ids=id_list, metadata=metadata, limit=count, select=select)
+        search = threads.search(ids=id_list, metadata=metadata, limit=count, select=fields)
         searches.append(search)
-    listed = list[Any]()
+    listed = list[Thread]()
     for page in await asyncio.gather(*searches):
         listed += page
     return listed
 
 
 async def changed_since(
-    threads: Threads, metadata: Mapping[str, Any], since: float
-) -> AsyncIterator[list[Any]]:
+    threads: Threads, metadata: Mapping[str, str], since: float
+) -> AsyncIterator[list[Thread]]:
     """Pages of the threads with this metadata that changed since then (as `format.version_of`),
     newest first, without messages.
     """
@@ -411,7 +433,7 @@ async def changed_since(
             sort_order="desc",
             select=["thread_id", "updated_at", "metadata"],
         )
-        changed = list[Any]()
+        changed = list[Thread]()
         for thread in page:
             thread_id = thread["thread_id"]
             last = version_of(str(thread["updated_at"]))

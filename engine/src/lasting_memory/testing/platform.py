@@ -12,6 +12,7 @@ from typing import Any, Self
 from uuid import UUID
 
 import httpx
+from langgraph_sdk import schema
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory.people.identity import Actor
@@ -127,8 +128,10 @@ class Platform:
         sort_by: str = "updated_at",
         sort_order: str = "desc",
         select: Sequence[str] = (),
-    ) -> list[Thread]:
-        """The conversations that fit, as the platform's client gives them."""
+    ) -> list[schema.Thread]:
+        """The conversations that fit, as the platform's client gives them, which calls their dates
+        `datetime` and has them as texts.
+        """
         assert limit <= 1_000, "the platform refuses more"
         await self.called("threads.search", metadata=metadata, ids=ids, limit=limit, offset=offset)
         descending = sort_order == "desc"
@@ -144,7 +147,7 @@ class Platform:
             for thread in page:
                 messages = thread["values"]["messages"]
                 self.messages += len(messages)
-        results = list[Thread]()
+        results = list[Any]()
         for thread in page:
             fields = select or list(thread)
             results.append({field: thread[field] for field in fields})

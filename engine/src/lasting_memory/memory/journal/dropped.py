@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langgraph.store.base import Item, PutOp
 
@@ -164,9 +164,9 @@ def within_bounds(ops: Sequence[PutOp], items: Sequence[Item]) -> list[PutOp]:
     return bounded + deletions(superfluous)
 
 
-def _values_after(ops: Sequence[PutOp], items: Sequence[Item]) -> dict[str, Mapping[str, Any]]:
+def _values_after(ops: Sequence[PutOp], items: Sequence[Item]) -> dict[str, Mapping[str, object]]:
     """The values of all lines, by key, once these operations are carried out."""
-    values = dict[str, Mapping[str, Any]]()
+    values = dict[str, Mapping[str, object]]()
     for item in items:
         values[item.key] = item.value
     for op in ops:
@@ -187,7 +187,7 @@ def taken_back_in(items: Iterable[Item]) -> list[TakenBack]:
     return lines
 
 
-def _taken_back(value: Mapping[str, Any]) -> TakenBack | None:
+def _taken_back(value: Mapping[str, object]) -> TakenBack | None:
     """The line that an item's value keeps; None for a damaged one."""
     path = value.get("path")
     text = value.get("text")

@@ -8,7 +8,7 @@ then.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langgraph.store.base import BaseStore, Item, PutOp
 
@@ -31,7 +31,7 @@ class _Rewritten(NamedTuple):
     """An item whose value has something of what is erased, and its value without that."""
 
     item: Item
-    value: dict[str, Any]
+    value: dict[str, object]
 
 
 async def erase(
@@ -111,7 +111,7 @@ def _cleaned_revisions(items: Sequence[Item], clean: Clean) -> list[_Rewritten]:
     return rewritten
 
 
-def _cleaned(value: Mapping[str, Any], path: str, clean: Clean) -> dict[str, Any] | None:
+def _cleaned(value: Mapping[str, object], path: str, clean: Clean) -> dict[str, object] | None:
     """The value of a file or of a revision without what is erased; None for one that has nothing of
     it.
     """
@@ -125,7 +125,9 @@ def _cleaned(value: Mapping[str, Any], path: str, clean: Clean) -> dict[str, Any
     return _with_content(value, path, content, cleaned)
 
 
-def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) -> dict[str, Any]:
+def _with_content(
+    value: Mapping[str, object], path: str, before: str, after: str
+) -> dict[str, object]:
     """The value of a file or of a revision with less of its text. Of the lines that are left it
     stays known when they were written and who vouches for them.
     """
@@ -139,7 +141,7 @@ def _with_content(value: Mapping[str, Any], path: str, before: str, after: str) 
     return changed
 
 
-def _times_of_lines_left(value: Mapping[str, Any], content: str) -> dict[str, str]:
+def _times_of_lines_left(value: Mapping[str, object], content: str) -> dict[str, str]:
     """When the lines of a text were written, as the value of its file or revision says it."""
     keys_left = ends.times_at(content, "").keys()
     times = dict[str, str]()

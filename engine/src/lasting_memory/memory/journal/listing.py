@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from langgraph.store.base import BaseStore, Item, Op, SearchOp
+from langgraph.store.base import BaseStore, Item, Op, Result, SearchOp
 
 from lasting_memory.people.namespaces import Namespace
 
@@ -30,18 +30,18 @@ async def all_items_and(
     store: BaseStore, places: Sequence[Namespace], others: Sequence[Op]
 ) -> tuple[list[list[Item]], list[Any]]:
     """All items as `all_items_of`, and the results of other operations, which are in the first
-    batch.
+    batch: the caller knows by its operations of which kind each is.
     """
     listings = [_Listing(place) for place in places]
-    results = list[Any]()
+    results = list[Result]()
     other_ops = list(others)
     unfinished = listings
     while unfinished or other_ops:
         searches = [listing.next_page() for listing in unfinished]
         ops = [*searches, *other_ops]
-        answers = cast("list[Any]", await store.abatch(ops))
+        answers = await store.abatch(ops)
         count = len(searches)
-        pages = answers[:count]
+        pages = cast("list[list[Item]]", answers[:count])
         results += answers[count:]
         other_ops = []
         incomplete = list[_Listing]()

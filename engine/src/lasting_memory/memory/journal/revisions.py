@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
@@ -154,7 +153,7 @@ def copy_op(files: Namespace, path: str, revision: Revision) -> PutOp:
     file = revision.file()
     if file is None:
         return PutOp(files, path, None)
-    value: dict[str, Any] = {
+    value: dict[str, object] = {
         **file,
         "revision": revision.number,
         "revision_id": revision.id,

@@ -9,7 +9,7 @@ about one edit. A merge has three texts: `base`, from which two writers began, a
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 # Characters of one file's diff, in the history and in records of consolidation.
 MAX_DIFF_CHARS = 20_000
@@ -254,7 +254,7 @@ def _merged_fields(base: str | None, ours: str | None, theirs: str) -> str | Non
         return None
 
 
-def _json_object(text: str | None) -> dict[str, Any]:
+def _json_object(text: str | None) -> dict[str, object]:
     """The JSON object in a text; an empty one for "" and None.
 
     Raises `TypeError` for other JSON, `ValueError` for what is no JSON, and `RecursionError` for
@@ -266,17 +266,17 @@ def _json_object(text: str | None) -> dict[str, Any]:
     return value
 
 
-def _json_text(fields: Mapping[str, Any]) -> str:
-    """A JSON object as the text of a file."""
-    text = json.dumps(fields, indent=2)
+def _json_text(value: object) -> str:
+    """A value of JSON as the text of a file."""
+    text = json.dumps(value, indent=2)
     return f"{text}\n"
 
 
 def _fields_of_both(
-    before: Mapping[str, Any], here: Mapping[str, Any], there: Mapping[str, Any]
-) -> dict[str, Any]:
+    before: Mapping[str, object], here: Mapping[str, object], there: Mapping[str, object]
+) -> dict[str, object]:
     """The fields that are here, with the changes that were made there."""
-    fields = dict[str, Any]()
+    fields = dict[str, object]()
     for name, value in here.items():
         is_deleted_there = name in before and name not in there
         if not is_deleted_there:
@@ -402,7 +402,7 @@ def _fields_without_change(
         return None
 
 
-def _value_without_change(now: Any, before: Any, after: Any) -> Any:
+def _value_without_change(now: object, before: object, after: object) -> object:
     """A value of JSON without an earlier change: what was changed later stays, in an object field by
     field, in a list by its items.
     """
@@ -410,17 +410,18 @@ def _value_without_change(now: Any, before: Any, after: Any) -> Any:
         return before
     if before == after:
         return now
-    types = {type(now), type(before), type(after)}
-    if types == {list}:
+    if isinstance(now, list) and isinstance(before, list) and isinstance(after, list):
         return _items_without_change(now, before, after)
-    if types == {dict}:
+    if isinstance(now, dict) and isinstance(before, dict) and isinstance(after, dict):
         return _object_without_change(now, before, after)
     return now
 
 
-def _items_without_change(now: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+def _items_without_change(
+    now: Sequence[object], before: Sequence[object], after: Sequence[object]
+) -> list[object]:
     """The items of a list without an earlier change. What this took out is at the end again."""
-    items = list[Any]()
+    items = list[object]()
     for item in now:
         was_added = item in after and item not in before
         if not was_added:
@@ -433,10 +434,10 @@ def _items_without_change(now: list[Any], before: list[Any], after: list[Any]) -
 
 
 def _object_without_change(
-    now: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
-) -> dict[str, Any]:
+    now: Mapping[str, object], before: Mapping[str, object], after: Mapping[str, object]
+) -> dict[str, object]:
     """The fields of an object without an earlier change."""
-    fields = dict[str, Any]()
+    fields = dict[str, object]()
     for name in {**now, **before}:
         value_now = now.get(name, _NO_FIELD)
         value_before = before.get(name, _NO_FIELD)

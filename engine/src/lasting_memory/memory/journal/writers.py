@@ -131,9 +131,11 @@ def _slot(at: datetime) -> str:
     return f"{seconds:010}"
 
 
-def _time_in(mark: Item | None) -> str:
-    """The time of a mark, in ISO format, UTC; "" for none, and for one that cannot be read."""
-    if mark is None:
+def _time_in(mark: object) -> str:
+    """The time of a mark, which is an item, in ISO format, UTC; "" for none, and for one that cannot
+    be read.
+    """
+    if not isinstance(mark, Item):
         return ""
     try:
         at = datetime.fromisoformat(mark.value["at"])
@@ -199,8 +201,7 @@ def deleted_in(results: Sequence[object], began: Began | None) -> Deleted:
     if began is None:
         return _NOTHING_DELETED
     is_since = list[bool]()
-    for result in results:
-        mark = result if isinstance(result, Item) else None
+    for mark in results:
         is_since.append(_time_in(mark) >= began.at)
     everything, fact, *of_thread_and_run = is_since
     return Deleted(everything, any(of_thread_and_run), fact)
@@ -233,9 +234,9 @@ def mark_ops(began: Began, *, heeds_erased: bool) -> list[GetOp]:
     ]
 
 
-def refuse_if_marked(marks: Sequence[Item | None], began: Began) -> str:
-    """Raise `RefusedWrite` if one of these marks is from a time since the writer began. Returns the
-    time at which the person was forgotten last; "" for never.
+def refuse_if_marked(marks: Sequence[object], began: Began) -> str:
+    """Raise `RefusedWrite` if one of these marks, the results of `mark_ops`, is from a time since the
+    writer began. Returns the time at which the person was forgotten last; "" for never.
     """
     for mark, reason in zip(marks, _REASONS, strict=True):
         if _time_in(mark) >= began.at:

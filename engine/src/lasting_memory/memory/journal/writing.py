@@ -16,11 +16,11 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result, SearchOp
 
 from lasting_memory import platform
 from lasting_memory.deployment import DEFAULTS, Limits
@@ -98,7 +98,10 @@ class JournaledFile(NamedTuple):
             limit=_ALL,
         )
         own_item = GetOp(self.files, self.path)
-        (items, item), forgotten = await self.read(revisions, own_item)
+        results, forgotten = await self.read(revisions, own_item)
+        # A search gives items, and a get an item or None.
+        items = cast("list[Item]", results[0])
+        item = cast("Item | None", results[1])
         log = Log(items, forgotten)
         if item is None:
             return log, NOTHING
@@ -115,17 +118,17 @@ class JournaledFile(NamedTuple):
         """The revision that this item, the file's, shows; None if it is no copy of a revision."""
         return revision_of_copy(self.files, self.path, item)
 
-    async def read(self, *ops: Op) -> tuple[list[Any], str]:
+    async def read(self, *ops: Op) -> tuple[list[Result], str]:
         """The results of a batch, and when the person was forgotten last; "" for never. Raises
         `RefusedWrite` if the writer began before that, or before its conversation, or a fact of the
         person's, was deleted.
         """
         if self.began is None:
-            results = cast("list[Any]", await self.store.abatch(ops))
+            results = await self.store.abatch(ops)
             return results, ""
         marks = mark_ops(self.began, heeds_erased=self.heeds_erased)
         all_ops = [*ops, *marks]
-        all_results = cast("list[Any]", await self.store.abatch(all_ops))
+        all_results = await self.store.abatch(all_ops)
         count = len(ops)
         forgotten = refuse_if_marked(all_results[count:], self.began)
         return all_results[:count], forgotten
@@ -253,7 +256,8 @@ async def _read_present(
         return [], own_item
     most = limits.max_files + 1
     search = SearchOp(file.files, limit=most)
-    (items,), _ = await file.read(search)
+    results, _ = await file.read(search)
+    items = cast("list[Item]", results[0])
     for item in items:
         if item.key == file.path:
             return items, item

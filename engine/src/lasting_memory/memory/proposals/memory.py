@@ -23,8 +23,9 @@ from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, Sources, added_sources
 from lasting_memory.memory.proposals.proposal import (
-    Json,
     Proposal,
+    ShownProposal,
+    WholeChange,
     all_proposals,
     existing_proposal,
     put_proposal,
@@ -186,7 +187,9 @@ class Memory:
                 own_proposals.append(proposal)
         return own_proposals
 
-    async def shown_proposals(self, most_work: int | None = None) -> tuple[list[Json], int]:
+    async def shown_proposals(
+        self, most_work: int | None = None
+    ) -> tuple[list[ShownProposal], int]:
         """The undecided ones as their person sees them, oldest first, and the number of further
         ones, which are left out.
 
@@ -194,7 +197,7 @@ class Memory:
         always shown. Without `most_work` none is left out.
         """
         undecided = await self._undecided()
-        shown = list[Json]()
+        shown = list[ShownProposal]()
         spent = 0
         for proposal in undecided:
             if most_work is not None:
@@ -216,13 +219,13 @@ class Memory:
 
     async def exported_proposals(
         self,
-    ) -> tuple[list[Json], dict[str, list[Json]]]:
+    ) -> tuple[list[ShownProposal], dict[str, list[WholeChange]]]:
         """The undecided ones as their person sees them; and by their ids the whole changes, which
         make them again.
         """
         undecided = await self._undecided()
-        exported = list[Json]()
-        changes_of = dict[str, list[Json]]()
+        exported = list[ShownProposal]()
+        changes_of = dict[str, list[WholeChange]]()
         for proposal in undecided:
             shown = await platform.in_thread(proposal.shown)
             exported.append(shown)
@@ -534,7 +537,7 @@ def _removed_chars(change: Changed) -> int:
     return len(change.before) - len(change.after)
 
 
-def _exported(change: Changed) -> Json:
+def _exported(change: Changed) -> WholeChange:
     """The whole change, as an export has it."""
     return {
         "path": change.path,

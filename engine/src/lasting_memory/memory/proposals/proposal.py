@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, NotRequired, TypedDict, TypeVar
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
@@ -30,8 +30,6 @@ from lasting_memory.platform import lock_of
 
 # Why a line goes that another one says in other words, in the word for which the page has a sentence.
 REWORDED = "reworded"
-# What a person is shown, or an export has.
-Json = dict[str, Any]
 # What a table says of an entry.
 Value = TypeVar("Value")
 # By path and line, why a change takes the line out: a word, or the sentence of a model.
@@ -53,6 +51,47 @@ class Declined(NamedTuple):
 
     change: Changed
     at: str
+
+
+class ShownLine(TypedDict):
+    """A changed line as its person sees it: its number, "-" or "+", and why it goes."""
+
+    line: int
+    sign: str
+    text: str
+    reason: str
+
+
+class ShownProposal(TypedDict):
+    """A proposal as its person sees it. By path: the files' diffs, their changed lines, and the
+    numbers of lines that nobody vouches for.
+    """
+
+    id: str
+    at: str
+    kind: str
+    threads: list[str]
+    files: dict[str, str]
+    lines: dict[str, list[ShownLine]]
+    unconfirmed: NotRequired[dict[str, list[int]]]
+
+
+class WholeChange(TypedDict):
+    """A change as an export has it: a file's whole text before and after."""
+
+    path: str
+    before: str
+    after: str
+    deleted: bool
+
+
+class Outcome(TypedDict):
+    """What became of a proposal: by path "accepted" or "declined"."""
+
+    id: str
+    at: str
+    threads: list[str]
+    files: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,16 +334,16 @@ class Proposal:
             accepted=_without_path(self.accepted, path),
         )
 
-    def shown(self) -> Json:
+    def shown(self) -> ShownProposal:
         """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
-        lines = dict[str, list[Json]]()
+        lines = dict[str, list[ShownLine]]()
         unconfirmed = dict[str, list[int]]()
         for change in self.changes:
             lines[change.path] = self._shown_lines(change)
             numbers = self._unconfirmed_lines(change)
             if numbers:
                 unconfirmed[change.path] = numbers
-        shown: Json = {
+        shown: ShownProposal = {
             "id": self.id,
             "at": self.at,
             "kind": self.kind,
@@ -316,10 +355,10 @@ class Proposal:
             shown["unconfirmed"] = unconfirmed
         return shown
 
-    def _shown_lines(self, change: Changed) -> list[Json]:
+    def _shown_lines(self, change: Changed) -> list[ShownLine]:
         """The changed lines of a file, each with its number and why it goes."""
         reasons = self.reasons.get(change.path, {})
-        shown_lines = list[Json]()
+        shown_lines = list[ShownLine]()
         for number, (sign, text) in enumerate(change.lines()):
             said = text.strip()
             reason = reasons.get(said, "")
@@ -338,7 +377,7 @@ class Proposal:
                 numbers.append(number)
         return numbers
 
-    def outcome(self) -> Json:
+    def outcome(self) -> Outcome:
         """What became of the files that are decided."""
         files = dict[str, str]()
         for path in self.decided:

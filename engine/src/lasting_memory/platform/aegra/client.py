@@ -1,17 +1,17 @@
 """The in-process client, which aegra has none of its own: calls of the server's app in this task."""
 
 import json
-from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import httpx
 from aegra_api.core.orm import Thread, get_session_maker
 from langgraph_sdk.client import LangGraphClient
 from sqlalchemy import select
+from starlette.types import ASGIApp
 
-from lasting_memory.platform.aegra.users import acting_user, fields_of
+from lasting_memory.platform.aegra.users import UserFields, acting_user, fields_of
 
 # As langgraph-api's own in-process client: no request from outside can have this root.
 _ROOT = "/noauth"
@@ -21,7 +21,7 @@ _TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
 class Call(NamedTuple):
     """A call from inside: the fields of aegra's user, for the thread that it is about."""
 
-    fields: Mapping[str, Any]
+    fields: UserFields
 
 
 _call: ContextVar[Call | None] = ContextVar("call", default=None)
@@ -32,7 +32,7 @@ def current_call() -> Call | None:
     return _call.get()
 
 
-def in_process_client(app: Any) -> LangGraphClient:
+def in_process_client(app: ASGIApp) -> LangGraphClient:
     """A client of this server, which acts as `users.acting` says."""
     http = httpx.AsyncClient(
         base_url="http://api", transport=_Inside(app), timeout=_TIMEOUT, trust_env=False
@@ -47,7 +47,7 @@ class _Inside(httpx.ASGITransport):
     the caller may make it is for the handlers of `auth.py` to say, as on langgraph-api.
     """
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         super().__init__(app, root_path=_ROOT)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -3,17 +3,17 @@
 A handler is asked about a value: what a request says, by the names of its fields.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import cast
 
 from langgraph_sdk import Auth
+from langgraph_sdk.auth.types import AuthContext, FilterType, Handler, HandlerResult
 
 from lasting_memory.platform.aegra import sign_in, users
 
 HTTPException = Auth.exceptions.HTTPException
-Handler = Callable[..., Awaitable[Any]]
 
 # Whether the value that a handler is asked about is as langgraph-api has it. Otherwise it is what a
 # client sent to a route of aegra's.
@@ -47,22 +47,23 @@ def adapt(auth: Auth, label_of: users.LabelOf) -> None:
     `label_of` gives the label of a person, by identity and organization.
     """
     users.set_label_of(label_of)
-    authenticate: Any = auth._authenticate_handler  # noqa: SLF001  # aegra reads it so
-    auth._authenticate_handler = sign_in.fields_by_token(authenticate)  # noqa: SLF001
+    # As `auth/handlers.py` writes it.
+    authenticate = cast("sign_in.Authenticate", auth._authenticate_handler)  # noqa: SLF001
+    auth._authenticate_handler = sign_in.fields_by_token(authenticate)  # noqa: SLF001  # aegra reads it so
     for key, handlers in auth._handlers.items():  # noqa: SLF001
         auth._handlers[key] = [_adapted(handler) for handler in handlers]  # noqa: SLF001
     global_handlers = auth._global_handlers  # noqa: SLF001
     auth._global_handlers = [_adapted(handler) for handler in global_handlers]  # noqa: SLF001
 
 
-def _adapted(handler: Handler) -> Any:
+def _adapted(handler: Handler) -> Handler:
     """The handler as aegra is to call it.
 
     It raises `HTTPException` 403 for a user that `auth.py` has not made, and where the handler could
     not look at what a run is sent.
     """
 
-    async def handle(ctx: Any, value: Any) -> Any:
+    async def handle(ctx: AuthContext, value: MutableMapping[str, object]) -> HandlerResult:
         if users.is_nobody(ctx.user):
             return None  # as langgraph-api asks nothing of calls as nobody
         try:
@@ -70,7 +71,7 @@ def _adapted(handler: Handler) -> Any:
         except users.UnreadableUserError as error:
             raise HTTPException(403, str(error)) from None
         _refuse_unseen_runs(ctx)
-        handler_ctx = Auth.types.AuthContext(
+        handler_ctx = AuthContext(
             user=user,
             permissions=[*user.permissions],
             resource=ctx.resource,
@@ -82,13 +83,13 @@ def _adapted(handler: Handler) -> Any:
         is_put = ctx.resource == "store" and ctx.action == "put"
         if is_put and answer is None:
             # aegra takes what a handler returns, and leaves out what it changes.
-            return {"value": visible["value"]}
+            return cast("FilterType", {"value": visible["value"]})
         return answer
 
     return handle
 
 
-def _refuse_unseen_runs(ctx: Any) -> None:
+def _refuse_unseen_runs(ctx: AuthContext) -> None:
     """Raise `HTTPException` 403 for ways to make a run that its handler could not look at."""
     makes_run = ctx.resource == "threads" and ctx.action == "create_run"
     if makes_run and not _is_whole.get():
@@ -97,7 +98,9 @@ def _refuse_unseen_runs(ctx: Any) -> None:
         raise HTTPException(403, _NO_CRONS)
 
 
-def _visible_value(ctx: Any, value: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _visible_value(
+    ctx: AuthContext, value: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
     """What the handler may look at and change.
 
     Of routes that change a thread aegra passes the whole body, in which a client could say
@@ -105,12 +108,14 @@ def _visible_value(ctx: Any, value: MutableMapping[str, Any]) -> MutableMapping[
     """
     if ctx.resource == "store" and ctx.action in _PREFIX:
         field = _PREFIX[ctx.action]
-        namespace = value.get(field) or ()
+        namespace = value.get(field)
+        if not isinstance(namespace, Sequence):
+            namespace = ()
         return {**value, "namespace": tuple(namespace)}
     changes_thread = ctx.resource == "threads" and ctx.action == "update"
     if not changes_thread or _is_whole.get():
         return value
-    passed = dict[str, Any]()
+    passed = dict[str, object]()
     for name in ("thread_id", "run_id"):
         if value.get(name):
             passed[name] = value[name]

@@ -1,9 +1,9 @@
 """What this library changes of aegra, in a process that serves, before its first request."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import cast
 
 import aegra_api.api.runs
 import aegra_api.api.store
@@ -15,21 +15,28 @@ from aegra_api.core.database import db_manager
 from fastapi import FastAPI
 from fastapi.exceptions import HTTPException
 from fastapi.routing import APIRoute
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
+from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp
+from starlette.types import Lifespan
 
+from lasting_memory.platform import Graph
 from lasting_memory.platform.aegra import runs, users
 from lasting_memory.platform.aegra.client import in_process_client
 from lasting_memory.platform.aegra.routes import public_routes, router
-from lasting_memory.platform.aegra.sign_in import Authenticate, NeedsSignIn, SignIn
+from lasting_memory.platform.aegra.sign_in import FieldsByToken, NeedsSignIn, SignIn
 from lasting_memory.platform_names import AEGRA, check_names
 
+# aegra's function that puts a user into the config of a run.
+InjectUser = Callable[[users.AegraUser | None, dict[str, object] | None], dict[str, object]]
+# aegra's context of a run, given its user and permissions.
+EnterRun = Callable[[users.AegraUser, object], AbstractAsyncContextManager[None]]
 _apps: list[FastAPI] = []
 
 
@@ -56,51 +63,53 @@ def install(app: FastAPI) -> None:
     _replace_names()
 
 
-async def _refusal(_: Request, error: Any) -> JSONResponse:
+async def _refusal(_: Request, error: HTTPException) -> JSONResponse:
     """A refusal of aegra's, as every other one is answered."""
     return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
 
-def _authenticate() -> Authenticate:
+def _authenticate() -> FieldsByToken:
     """What signs a request in. aegra would let everybody in as one person where it found none."""
-    auth: Any = get_auth_instance()
+    auth = get_auth_instance()
     if auth is None:
         raise RuntimeError("auth.py could not be loaded; nobody is let in.")
-    authenticate: Authenticate = auth._authenticate_handler  # noqa: SLF001  # aegra reads it so
+    authenticate: FieldsByToken = auth._authenticate_handler  # noqa: SLF001  # aegra reads it so
     return authenticate
 
 
 def _replace_names() -> None:
     """Put functions of this library in place of aegra's of the same names."""
-    preparation: Any = aegra_api.services.run_preparation
+    preparation = aegra_api.services.run_preparation
     preparation.executor = runs.PlanningExecutor(preparation.executor)
     preparation.uuid4 = runs.run_id
     aegra_api.api.runs._apply_create_run_auth = runs.authorize_run  # noqa: SLF001
     aegra_api.api.runs._get_session_maker = _run_sessions  # noqa: SLF001
-    graphs: Any = aegra_api.services.langgraph_service
+    graphs = aegra_api.services.langgraph_service
     graphs.inject_user_context = _with_readable_user(graphs.inject_user_context)
-    execution: Any = aegra_api.services.run_executor
+    execution = aegra_api.services.run_executor
     execution.with_auth_ctx = _acting_in_run(execution.with_auth_ctx)
     # The handlers of auth.py say which namespaces a caller may use: those that agents use, too.
     aegra_api.api.store.apply_namespace_scoping = _as_named
 
 
-def _run_sessions() -> Callable[[], Any]:
+def _run_sessions() -> Callable[[], AbstractAsyncContextManager[AsyncSession]]:
     """What makes the database session of a run's request."""
     return runs.run_session
 
 
-def _as_named(namespace: list[str], user: Any, **_: Any) -> list[str]:
+def _as_named(namespace: list[str], user: object, **_: object) -> list[str]:
     """The namespace of a store request as the client names it."""
     return namespace
 
 
-def _with_readable_user(inject: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _with_readable_user(inject: InjectUser) -> InjectUser:
     """aegra's function that puts the user into a run's config, with a user that also answers `in`
     and `[]`. Nobody is put there as None.
     """
 
-    def injected(user: Any, base_config: dict[str, Any] | None = None) -> dict[str, Any]:
+    def injected(
+        user: users.AegraUser | None, base_config: dict[str, object] | None = None
+    ) -> dict[str, object]:
         readable_user = None
         if user is not None and not users.is_nobody(user):
             readable_user = users.user_of(user)
@@ -109,11 +118,11 @@ def _with_readable_user(inject: Callable[..., dict[str, Any]]) -> Callable[..., 
     return injected
 
 
-def _acting_in_run(with_auth_ctx: Callable[..., Any]) -> Callable[..., Any]:
+def _acting_in_run(with_auth_ctx: EnterRun) -> EnterRun:
     """aegra's context of a run's user, in which in-process clients act as this user, too."""
 
     @asynccontextmanager
-    async def in_run(user: Any, permissions: Any = None) -> AsyncIterator[None]:
+    async def in_run(user: users.AegraUser, permissions: object = None) -> AsyncIterator[None]:
         async with with_auth_ctx(user, permissions):
             run_user = users.user_of(user)
             with users.acting(run_user):
@@ -122,13 +131,13 @@ def _acting_in_run(with_auth_ctx: Callable[..., Any]) -> Callable[..., Any]:
     return in_run
 
 
-def _with_due_runs(lifespan: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _with_due_runs(lifespan: Lifespan[FastAPI]) -> Lifespan[FastAPI]:
     """The server's lifespan, in which planned runs begin. It raises `RuntimeError` where `auth.py`
     could not be loaded.
     """
 
     @asynccontextmanager
-    async def with_due_runs(app: Any) -> AsyncIterator[Any]:
+    async def with_due_runs(app: FastAPI) -> AsyncIterator[Mapping[str, object] | None]:
         _authenticate()
         executor = aegra_api.services.run_preparation.executor
         beginning = asyncio.create_task(runs.begin_due_runs(executor))
@@ -138,7 +147,8 @@ def _with_due_runs(lifespan: Callable[[Any], Any]) -> Callable[[Any], Any]:
         finally:
             beginning.cancel()
 
-    return with_due_runs
+    # It yields what `lifespan` does.
+    return cast("Lifespan[FastAPI]", with_due_runs)
 
 
 # --- What `platform` asks of this server
@@ -146,8 +156,7 @@ def _with_due_runs(lifespan: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def client() -> LangGraphClient:
     """The in-process client."""
-    app: ASGIApp = _apps[0]
-    return in_process_client(app)
+    return in_process_client(_apps[0])
 
 
 def store() -> BaseStore:
@@ -156,12 +165,13 @@ def store() -> BaseStore:
     return runs_store
 
 
-def checkpointer() -> Any:
+def checkpointer() -> BaseCheckpointSaver[str]:
     """The runs' checkpointer."""
-    return db_manager.get_checkpointer()
+    runs_checkpointer: BaseCheckpointSaver[str] = db_manager.get_checkpointer()
+    return runs_checkpointer
 
 
-def loaded_graph(graph_id: str) -> Pregel[Any, Any, Any, Any] | None:
+def loaded_graph(graph_id: str) -> "Graph | None":
     """A graph that this server has loaded; None for one that is made anew for each run."""
     service = aegra_api.services.langgraph_service.get_langgraph_service()
     graph = service._base_graph_cache.get(graph_id)  # noqa: SLF001

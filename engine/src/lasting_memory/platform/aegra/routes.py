@@ -7,9 +7,9 @@ A `row` is a thread or a run as it is in the database.
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal, NotRequired, Protocol, TypedDict
 from uuid import uuid4
 
 from aegra_api.api import runs as aegra_runs
@@ -28,14 +28,14 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from langgraph.types import StateUpdate
 from pydantic import BaseModel, Field, ValidationError
-from sqlalchemy import func, select, update
+from sqlalchemy import Select, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lasting_memory.platform.aegra.handlers import whole_value
 from lasting_memory.platform.aegra.runs import run_session, sent_fields
-from lasting_memory.platform.aegra.users import is_nobody, label_of
+from lasting_memory.platform.aegra.users import AegraUser, is_nobody, label_in
 
 router = APIRouter()
 _serialize = GeneralSerializer().serialize
@@ -68,21 +68,21 @@ def public_routes() -> list[BaseRoute]:
 
 
 class NewThread(BaseModel):
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, object] | None = None
     thread_id: str | None = Field(None, min_length=1, max_length=255)
     if_exists: Literal["raise", "do_nothing"] | None = "raise"
-    supersteps: list[Any] | None = None
+    supersteps: list[object] | None = None
 
 
 class ChangedThread(BaseModel):
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, object] | None = None
 
 
 class ThreadSearch(BaseModel):
     """Which threads are searched for, in which order, and what of them is shown."""
 
     ids: list[str] | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, object] | None = None
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
     limit: int = Field(10, ge=1, le=_MAX_THREADS)
     offset: int = Field(0, ge=0)
@@ -97,8 +97,39 @@ class ThreadPruning(BaseModel):
     strategy: Literal["delete", "keep_latest"] = "delete"
 
 
+class ThreadRow(Protocol):
+    """What is read of a thread's row (`aegra_api.core.orm.Thread`)."""
+
+    thread_id: str
+    status: str
+    metadata_json: Mapping[str, object] | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class _ThreadValue(TypedDict):
+    """What handlers are asked about a thread that is made or changed. They change it in place."""
+
+    thread_id: str
+    metadata: dict[str, object]
+    if_exists: NotRequired[str | None]
+
+
+class _NodeUpdate(BaseModel):
+    """What is written into a state in the name of a node."""
+
+    values: dict[str, object] | None = None
+    as_node: str | None = None
+
+
+class _Superstep(BaseModel):
+    """One step of a new thread's state."""
+
+    updates: list[_NodeUpdate]
+
+
 @router.post("/threads")
-async def create_thread(thread: NewThread, user: Any = _User) -> Any:
+async def create_thread(thread: NewThread, user: AegraUser = _User) -> dict[str, object]:
     """Make a thread. The handlers decide its metadata.
 
     Answers 409 if there is a thread with this id, unless the caller sees it and `if_exists` is
@@ -109,13 +140,13 @@ async def create_thread(thread: NewThread, user: Any = _User) -> Any:
     thread_id = thread.thread_id
     if not thread_id:
         thread_id = str(uuid4())
-    value = {
+    value: _ThreadValue = {
         "thread_id": thread_id,
         "metadata": dict(thread.metadata or {}),
         "if_exists": thread.if_exists,
     }
     auth_filter, metadata = await _ask_about_metadata(user, "create", value)
-    owner = _owner_label(metadata, user)
+    owner = label_in(metadata) or user.identity
     metadata["owner"] = owner
     new_row = await _insert_thread(thread_id, owner, metadata)
     if new_row is None:
@@ -128,7 +159,9 @@ async def create_thread(thread: NewThread, user: Any = _User) -> Any:
     return _thread_json(new_row)
 
 
-async def _insert_thread(thread_id: str, owner: str, metadata: dict[str, Any]) -> Any:
+async def _insert_thread(
+    thread_id: str, owner: str, metadata: dict[str, object]
+) -> ThreadRow | None:
     """Write a new thread into the database. Returns its row, or None if the id is taken."""
     statement = insert(Thread).values(
         thread_id=thread_id, status="idle", metadata_json=metadata, user_id=owner
@@ -137,23 +170,20 @@ async def _insert_thread(thread_id: str, owner: str, metadata: dict[str, Any]) -
     new_session = get_session_maker()
     async with new_session() as session:
         rows = await session.scalars(statement.returning(Thread))
-        row = rows.first()
+        row: ThreadRow | None = rows.first()
         await session.commit()
     return row
 
 
-async def _write_supersteps(row: Any, supersteps: list[Any]) -> None:
+async def _write_supersteps(row: ThreadRow, supersteps: Sequence[object]) -> None:
     """Write the state of a new thread: what each superstep says, one after the other."""
-    metadata = dict(row.metadata_json)
+    metadata = dict(row.metadata_json or {})
     config = create_thread_config(row.thread_id, None)
     config["metadata"] = metadata
     steps = list[list[StateUpdate]]()
     for superstep in supersteps:
-        updates = list[StateUpdate]()
-        for change in superstep["updates"]:
-            values = change.get("values")
-            node = change.get("as_node")
-            updates.append(StateUpdate(values, node))
+        step = _Superstep.model_validate(superstep)
+        updates = [StateUpdate(change.values, change.as_node) for change in step.updates]
         steps.append(updates)
     graph_id = metadata["graph_id"]
     service = get_langgraph_service()
@@ -162,18 +192,9 @@ async def _write_supersteps(row: Any, supersteps: list[Any]) -> None:
         await graph.abulk_update_state(config, steps)
 
 
-def _owner_label(metadata: Mapping[str, Any], user: Any) -> str:
-    """The label of a new thread's owner: the person whom its metadata names, or else the caller."""
-    user_id = metadata.get("user_id")
-    org_id = metadata.get("org_id")
-    if isinstance(user_id, str) and isinstance(org_id, str):
-        return label_of(user_id, org_id)
-    return str(user.identity)
-
-
 async def _ask_about_metadata(
-    user: Any, action: str, value: dict[str, Any]
-) -> tuple[Any, dict[str, Any]]:
+    user: AegraUser, action: str, value: _ThreadValue
+) -> tuple[Mapping[str, object] | None, dict[str, object]]:
     """Ask the handlers about a request with metadata. Returns their filter, and what they made of
     the metadata.
     """
@@ -182,19 +203,24 @@ async def _ask_about_metadata(
     return auth_filter, dict(value["metadata"])
 
 
-async def _auth_filter(user: Any, action: str, value: dict[str, Any]) -> Any:
+async def _auth_filter(
+    user: AegraUser, action: str, value: Mapping[str, object]
+) -> Mapping[str, object] | None:
     """The filter of the handlers for an action on threads. They may change `value`, in place.
 
     Raises 403 if they refuse the action.
     """
     context = build_auth_context(user, "threads", action)
-    return await handle_event(context, value)
+    auth_filter: Mapping[str, object] | None = await handle_event(context, value)
+    return auth_filter
 
 
 @router.patch("/threads/{thread_id}")
-async def update_thread(thread_id: str, change: ChangedThread, user: Any = _User) -> Any:
+async def update_thread(
+    thread_id: str, change: ChangedThread, user: AegraUser = _User
+) -> dict[str, object]:
     """Change a thread's metadata, as far as the handlers let it."""
-    value = {"thread_id": thread_id, "metadata": dict(change.metadata or {})}
+    value: _ThreadValue = {"thread_id": thread_id, "metadata": dict(change.metadata or {})}
     auth_filter, metadata = await _ask_about_metadata(user, "update", value)
     await _visible_thread(thread_id, user, auth_filter)
     patch = jsonb_patch(metadata, "metadata_patch")
@@ -207,12 +233,12 @@ async def update_thread(thread_id: str, change: ChangedThread, user: Any = _User
     async with new_session() as session:
         await session.execute(statement)
         await session.commit()
-    row = await _find_thread(thread_id, user, auth_filter)
+    row = await _visible_thread(thread_id, user, auth_filter)
     return _thread_json(row)
 
 
 @router.get("/threads/{thread_id}")
-async def get_thread(thread_id: str, user: Any = _User) -> Any:
+async def get_thread(thread_id: str, user: AegraUser = _User) -> dict[str, object]:
     """A thread with its values."""
     auth_filter = await _auth_filter(user, "read", {"thread_id": thread_id})
     row = await _visible_thread(thread_id, user, auth_filter)
@@ -221,7 +247,7 @@ async def get_thread(thread_id: str, user: Any = _User) -> Any:
 
 
 @router.post("/threads/search")
-async def search_threads(search: ThreadSearch, user: Any = _User) -> list[dict[str, Any]]:
+async def search_threads(search: ThreadSearch, user: AegraUser = _User) -> list[dict[str, object]]:
     """Threads that fit, with what is selected of them."""
     value = search.model_dump(exclude_none=True)
     auth_filter = await _auth_filter(user, "search", value)
@@ -234,13 +260,13 @@ async def search_threads(search: ThreadSearch, user: Any = _User) -> list[dict[s
     query = query.order_by(order, by_id)
     query = query.offset(search.offset)
     query = query.limit(search.limit)
-    rows = await _rows(query)
+    rows: list[ThreadRow] = await _rows(query)
     state_reads = asyncio.Semaphore(_MAX_STATE_READS)
     entries = [_search_entry(row, search, state_reads) for row in rows]
     return list(await asyncio.gather(*entries))
 
 
-async def _rows(query: Any) -> list[Any]:
+async def _rows(query: Select) -> list[Thread | Run]:
     """The rows that a query finds."""
     new_session = get_session_maker()
     async with new_session() as session:
@@ -248,33 +274,35 @@ async def _rows(query: Any) -> list[Any]:
         return list(found.all())
 
 
-async def _first_row(query: Any) -> Any:
-    """The first row that a query finds, or the first column of it; None if it finds nothing."""
+async def _first_row(query: Select) -> Thread | Run | None:
+    """The first row that a query finds; None if it finds nothing."""
     new_session = get_session_maker()
     async with new_session() as session:
         return await session.scalar(query)
 
 
 @router.post("/threads/count")
-async def count_threads(search: ThreadSearch, user: Any = _User) -> int:
+async def count_threads(search: ThreadSearch, user: AegraUser = _User) -> int:
     """How many threads fit."""
     value = search.model_dump(exclude_none=True)
     auth_filter = await _auth_filter(user, "search", value)
     counting = select(func.count())
     counting = counting.select_from(Thread)
     query = _visible_threads(counting, search, user, auth_filter)
-    count = await _first_row(query)
+    new_session = get_session_maker()
+    async with new_session() as session:
+        count = await session.scalar(query)
     return int(count or 0)
 
 
 @router.post("/threads/prune")
-async def prune_threads(pruned: ThreadPruning, user: Any = _User) -> dict[str, int]:
+async def prune_threads(pruned: ThreadPruning, user: AegraUser = _User) -> dict[str, int]:
     """Delete these threads, with their runs and checkpoints.
 
     Where one of them is not the caller's nothing is deleted: 404. Operators and nobody may name
     threads that are gone.
     """
-    value: dict[str, Any] = {"thread_ids": pruned.thread_ids}
+    value = {"thread_ids": pruned.thread_ids}
     with whole_value():
         auth_filter = await _auth_filter(user, "delete", value)
     search = ThreadSearch(ids=pruned.thread_ids)
@@ -298,8 +326,11 @@ async def prune_threads(pruned: ThreadPruning, user: Any = _User) -> dict[str, i
 
 
 def _visible_threads(
-    query: Any, search: ThreadSearch, user: Any, auth_filter: Mapping[str, Any] | None
-) -> Any:
+    query: Select,
+    search: ThreadSearch,
+    user: AegraUser,
+    auth_filter: Mapping[str, object] | None,
+) -> Select:
     """The query, limited to the threads that fit the search and that the caller may see.
 
     Operators and nobody have no filter: they see everybody's threads.
@@ -319,14 +350,19 @@ def _visible_threads(
     return query
 
 
-async def _find_thread(thread_id: str, user: Any, auth_filter: Mapping[str, Any] | None) -> Any:
+async def _find_thread(
+    thread_id: str, user: AegraUser, auth_filter: Mapping[str, object] | None
+) -> ThreadRow | None:
     """The row of a thread; None if there is none, or the caller may not see it."""
     search = ThreadSearch(ids=[thread_id])
     query = _visible_threads(select(Thread), search, user, auth_filter)
-    return await _first_row(query)
+    row: ThreadRow | None = await _first_row(query)
+    return row
 
 
-async def _visible_thread(thread_id: str, user: Any, auth_filter: Mapping[str, Any] | None) -> Any:
+async def _visible_thread(
+    thread_id: str, user: AegraUser, auth_filter: Mapping[str, object] | None
+) -> ThreadRow:
     """The row of a thread. Raises 404 if there is none, or the caller may not see it."""
     row = await _find_thread(thread_id, user, auth_filter)
     if row is None:
@@ -334,7 +370,7 @@ async def _visible_thread(thread_id: str, user: Any, auth_filter: Mapping[str, A
     return row
 
 
-def _thread_json(row: Any) -> dict[str, Any]:
+def _thread_json(row: ThreadRow) -> dict[str, object]:
     """A thread as it is answered, without its values."""
     return {
         "thread_id": row.thread_id,
@@ -346,8 +382,8 @@ def _thread_json(row: Any) -> dict[str, Any]:
 
 
 async def _search_entry(
-    row: Any, search: ThreadSearch, state_reads: asyncio.Semaphore
-) -> dict[str, Any]:
+    row: ThreadRow, search: ThreadSearch, state_reads: asyncio.Semaphore
+) -> dict[str, object]:
     """What a search shows of a thread: the selected fields (all if none are), and what it extracts."""
     entry = _thread_json(row)
     selected = search.select
@@ -357,7 +393,7 @@ async def _search_entry(
             state = await _read_state(row)
         entry.update(state)
     if search.extract:
-        extracted = dict[str, Any]()
+        extracted = dict[str, object]()
         for name, path in search.extract.items():
             extracted[name] = _value_at(path, entry)
         entry["extracted"] = extracted
@@ -367,7 +403,7 @@ async def _search_entry(
     return {field: entry[field] for field in entry if field in answered}
 
 
-async def _read_state(row: Any) -> dict[str, Any]:
+async def _read_state(row: ThreadRow) -> dict[str, object]:
     """The values of a thread, and its interrupts by the task that waits for an answer.
 
     A thread without a graph that is served here has neither.
@@ -381,7 +417,7 @@ async def _read_state(row: Any) -> dict[str, Any]:
     opening = service.get_graph(graph_id, config=config, access_context="threads.read")
     async with opening as graph:
         state = await graph.aget_state(config)
-    interrupts = dict[str, Any]()
+    interrupts = dict[str, object]()
     for task in state.tasks:
         if task.interrupts:
             interrupts[task.id] = _serialize([*task.interrupts])
@@ -389,22 +425,59 @@ async def _read_state(row: Any) -> dict[str, Any]:
     return {"values": values, "interrupts": interrupts}
 
 
-def _value_at(path: str, entry: Mapping[str, Any]) -> Any:
+def _value_at(path: str, entry: Mapping[str, object]) -> object:
     """What a path such as values.messages[-1].content leads to; None if that is not there."""
-    value: Any = entry
+    value: object = entry
     for name in re.findall(r"[^.\[\]]+", path):
-        try:
-            value = value[int(name)] if isinstance(value, list) else value[name]
-        except (KeyError, IndexError, TypeError, ValueError):
+        if isinstance(value, list):
+            value = _item_at(name, value)
+        elif isinstance(value, Mapping):
+            value = value.get(name)
+        else:
             return None
     return value
+
+
+def _item_at(number: str, items: Sequence[object]) -> object:
+    """The item of a list with this number; None if it is not there, or that is no number."""
+    try:
+        return items[int(number)]
+    except (IndexError, ValueError):
+        return None
 
 
 # --- Runs
 
 
+class _Behavior(TypedDict):
+    multitask_strategy: NotRequired[str | None]
+
+
+class _RunParameters(TypedDict):
+    """What is read of how a run is executed (`aegra_api.models.run_job.RunJob`)."""
+
+    behavior: NotRequired[_Behavior | None]
+    run_metadata: NotRequired[dict[str, object] | None]
+
+
+class RunRow(Protocol):
+    """What is read of a run's row (`aegra_api.core.orm.Run`)."""
+
+    run_id: str
+    thread_id: str
+    assistant_id: str | None
+    status: str
+    input: object
+    context: object
+    execution_params: _RunParameters | None
+    created_at: datetime
+    updated_at: datetime
+
+
 @router.post("/threads/{thread_id}/runs")
-async def create_run(thread_id: str, request: Request, user: Any = _User) -> Any:
+async def create_run(
+    thread_id: str, request: Request, user: AegraUser = _User
+) -> dict[str, object] | None:
     """Make a run, which may begin later (`after_seconds`)."""
     body = await request.json()
     with sent_fields(body):
@@ -415,7 +488,9 @@ async def create_run(thread_id: str, request: Request, user: Any = _User) -> Any
 
 
 @router.post("/runs")
-async def create_stateless_run(request: Request, user: Any = _User) -> Any:
+async def create_stateless_run(
+    request: Request, user: AegraUser = _User
+) -> dict[str, object] | None:
     """Make a run without a thread, which may begin later."""
     body = await request.json()
     with sent_fields(body):
@@ -425,7 +500,7 @@ async def create_stateless_run(request: Request, user: Any = _User) -> Any:
     return await _find_run(run.thread_id, run.run_id)
 
 
-def _run_request(body: Any) -> Any:
+def _run_request(body: object) -> RunCreate:
     """The request of a run, as aegra has it. Raises an error that is answered with 422 for a wrong body."""
     try:
         return RunCreate.model_validate(body)
@@ -439,8 +514,8 @@ async def list_runs(
     limit: int = 10,
     offset: int = 0,
     status: str | None = None,
-    user: Any = _User,
-) -> list[dict[str, Any]]:
+    user: AegraUser = _User,
+) -> list[dict[str, object]]:
     """The runs of a thread, the newest first. Their metadata and what they were sent is with them."""
     auth_filter = await _auth_filter(user, "read", {"thread_id": thread_id})
     await _visible_thread(thread_id, user, auth_filter)
@@ -452,12 +527,12 @@ async def list_runs(
     query = query.order_by(by_age)
     query = query.offset(max(0, offset))
     page_size = min(max(1, limit), _MAX_THREADS)
-    rows = await _rows(query.limit(page_size))
+    rows: list[RunRow] = await _rows(query.limit(page_size))
     return [_run_json(row) for row in rows]
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
-async def get_run(thread_id: str, run_id: str, user: Any = _User) -> Any:
+async def get_run(thread_id: str, run_id: str, user: AegraUser = _User) -> dict[str, object]:
     """One run."""
     await _auth_filter(user, "read", {"thread_id": thread_id, "run_id": run_id})
     run = await _find_run(thread_id, run_id, user.identity)
@@ -466,24 +541,26 @@ async def get_run(thread_id: str, run_id: str, user: Any = _User) -> Any:
     return run
 
 
-def _runs_of_thread(thread_id: str) -> Any:
+def _runs_of_thread(thread_id: str) -> Select:
     """The query of a thread's runs."""
     return select(Run).where(Run.thread_id == thread_id)
 
 
-async def _find_run(thread_id: str, run_id: str, owner: str | None = None) -> dict[str, Any] | None:
+async def _find_run(
+    thread_id: str, run_id: str, owner: str | None = None
+) -> dict[str, object] | None:
     """A run as it is answered; None if there is none, or it is not this owner's."""
     query = _runs_of_thread(thread_id)
     query = query.where(Run.run_id == run_id)
     if owner is not None:
         query = query.where(Run.user_id == owner)
-    row = await _first_row(query)
+    row: RunRow | None = await _first_row(query)
     if row is None:
         return None
     return _run_json(row)
 
 
-def _run_json(row: Any) -> dict[str, Any]:
+def _run_json(row: RunRow) -> dict[str, object]:
     """A run as it is answered."""
     parameters = row.execution_params or {}
     behavior = parameters.get("behavior") or {}

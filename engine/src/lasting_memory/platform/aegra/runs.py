@@ -9,11 +9,11 @@ other run of its thread is active. Then one process claims it, and gives it to a
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Protocol, TypedDict, cast
 from uuid import UUID
 
 from aegra_api.core.auth_handlers import build_auth_context, handle_event
@@ -23,9 +23,11 @@ from aegra_api.services.langgraph_service import get_langgraph_service
 from aegra_api.settings import settings
 from aegra_api.utils.assistants import resolve_assistant_id
 from fastapi import HTTPException
+from langchain_core.runnables import RunnableConfig
 from langsmith import uuid7
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from lasting_memory.platform.aegra import users
@@ -51,14 +53,63 @@ _run_id: ContextVar[UUID | None] = ContextVar("run_id", default=None)
 # In how many seconds the run begins that this task makes; None: at once.
 _begin_after: ContextVar[float | None] = ContextVar("after", default=None)
 # What a request said of a run that aegra's own model has no field for.
-_sent_fields: ContextVar[Mapping[str, Any]] = ContextVar("sent")
+_sent_fields: ContextVar[Mapping[str, object]] = ContextVar("sent")
 
 # The database session that the request of a run has open; None where it has none.
-_session: ContextVar[Any] = ContextVar("session", default=None)
+_session: ContextVar[AsyncSession | None] = ContextVar("session", default=None)
+
+
+class RunRequest(Protocol):
+    """What is read of a run's request, and changed (`aegra_api.models.runs.RunCreate`)."""
+
+    assistant_id: str
+    input: object
+    command: object
+    config: Mapping[str, object] | None
+    context: Mapping[str, object] | None
+    metadata: Mapping[str, object] | None
+    checkpoint: Mapping[str, object] | None
+    checkpoint_id: UUID | None
+    multitask_strategy: str | None
+    interrupt_before: object
+    interrupt_after: object
+    durability: str | None
+
+
+class RunKwargs(TypedDict):
+    """`kwargs` of a `RunValue`: what the graph is called with."""
+
+    input: object
+    command: object
+    config: RunnableConfig
+    context: dict[str, object]
+    interrupt_before: object
+    interrupt_after: object
+    webhook: object
+    durability: str | None
+
+
+class RunValue(TypedDict):
+    """The request of a run as langgraph-api passes it to handlers, which change it in place."""
+
+    thread_id: str
+    assistant_id: str
+    run_id: str
+    metadata: dict[str, object]
+    multitask_strategy: str | None
+    after_seconds: object
+    if_not_exists: str
+    kwargs: RunKwargs
+
+
+class Executor(Protocol):
+    """What is asked of aegra's executor."""
+
+    async def submit(self, job: RunJob) -> None: ...
 
 
 @asynccontextmanager
-async def run_session() -> AsyncIterator[Any]:
+async def run_session() -> AsyncIterator[AsyncSession]:
     """A database session for the request of a run.
 
     It gives its connection back while the handlers are asked, which need connections themselves:
@@ -73,7 +124,7 @@ async def run_session() -> AsyncIterator[Any]:
 
 
 @contextmanager
-def sent_fields(fields: Mapping[str, Any]) -> Iterator[None]:
+def sent_fields(fields: Mapping[str, object]) -> Iterator[None]:
     """Within this context, the request of a run also has these fields."""
     token = _sent_fields.set(fields)
     try:
@@ -92,12 +143,12 @@ def run_id() -> UUID:
     return chosen_id or uuid7()
 
 
-async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
+async def authorize_run(user: users.AegraUser, thread_id: str, request: RunRequest) -> None:
     """Ask the handlers about a run, and copy back into its request what they changed.
 
     It replaces aegra's `_apply_create_run_auth`. The run belongs to the person whom the handlers
     name: an operator's may be somebody else's. Its thread is made with the run's metadata, as
-    langgraph-api does.
+    langgraph-api does. Raises `UnreadableUserError` where the handlers name nobody.
     """
     session = _session.get()
     if session is not None:
@@ -112,12 +163,12 @@ async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
         await handle_event(assistant_context, {"assistant_id": assistant_id})
     kwargs = value["kwargs"]
     metadata = {**value["metadata"], "graph_id": graph_id, "assistant_id": assistant_id}
-    owner = ""
+    owner = users.label_in(metadata)
     if auth_filter is None:
         # Whoever sees all threads, that is an operator, also begins runs in somebody else's.
-        owner = await label_of_thread(thread_id)
-    if not owner:
-        owner = users.label_of(metadata["user_id"], metadata["org_id"])
+        owner = await label_of_thread(thread_id) or owner
+    if owner is None:
+        raise users.UnreadableUserError("The handlers of auth.py name no person of this run.")
     _set_run_owner(user, kwargs["config"], owner)
     _update_request(request, kwargs, metadata, graph_id=graph_id, assistant_id=assistant_id)
     await _make_thread(thread_id, user.identity, metadata)
@@ -126,14 +177,13 @@ async def authorize_run(user: Any, thread_id: str, request: Any) -> None:
     _begin_after.set(seconds)
 
 
-def _assistant_of(request: Any) -> tuple[str, str]:
+def _assistant_of(request: RunRequest) -> tuple[str, str]:
     """The ids of a request's assistant and of its graph.
 
     Raises 404 for an assistant that is not a graph's own.
     """
     graphs = get_langgraph_service().list_graphs()
-    named_id = str(request.assistant_id)
-    assistant_id = str(resolve_assistant_id(named_id, graphs))
+    assistant_id = str(resolve_assistant_id(request.assistant_id, graphs))
     for graph_id in graphs:
         graph_assistant_id = str(resolve_assistant_id(graph_id, graphs))
         if graph_assistant_id == assistant_id:
@@ -143,8 +193,8 @@ def _assistant_of(request: Any) -> tuple[str, str]:
 
 
 def _handler_value(
-    thread_id: str, assistant_id: str, request: Any, chosen_id: str
-) -> dict[str, Any]:
+    thread_id: str, assistant_id: str, request: RunRequest, chosen_id: str
+) -> RunValue:
     """The request of a run as langgraph-api passes it to handlers. Raises 422 for a wrong config."""
     config = dict(request.config or {})
     client_configurable = config.get("configurable") or {}
@@ -172,7 +222,7 @@ def _handler_value(
         "kwargs": {
             "input": request.input,
             "command": request.command,
-            "config": config,
+            "config": cast("RunnableConfig", config),  # handlers check its other fields
             "context": dict(request.context or {}),
             "interrupt_before": request.interrupt_before,
             "interrupt_after": request.interrupt_after,
@@ -182,7 +232,7 @@ def _handler_value(
     }
 
 
-def _set_run_owner(user: Any, config: Mapping[str, Any], label: str) -> None:
+def _set_run_owner(user: users.AegraUser, config: RunnableConfig, label: str) -> None:
     """Make the run that of the person with this label, for aegra, by changing its user.
 
     For this library it is that of the claims: the handlers stamp an operator's into the config.
@@ -197,9 +247,9 @@ def _set_run_owner(user: Any, config: Mapping[str, Any], label: str) -> None:
 
 
 def _update_request(
-    request: Any,
-    kwargs: Mapping[str, Any],
-    metadata: Mapping[str, Any],
+    request: RunRequest,
+    kwargs: RunKwargs,
+    metadata: Mapping[str, object],
     *,
     graph_id: str,
     assistant_id: str,
@@ -220,7 +270,7 @@ def _update_request(
     request.checkpoint_id = None
 
 
-async def _make_thread(thread_id: str, label: str, metadata: Mapping[str, Any]) -> None:
+async def _make_thread(thread_id: str, label: str, metadata: Mapping[str, object]) -> None:
     """Make the thread of a run, unless it is there. Raises 404 for somebody else's."""
     with_owner = {**metadata, "owner": label}
     making = insert(Thread).values(
@@ -241,18 +291,18 @@ async def _make_thread(thread_id: str, label: str, metadata: Mapping[str, Any]) 
 # --- Runs that begin later
 
 
-async def _seconds_until_begin(thread_id: str, request: Any) -> float | None:
+async def _seconds_until_begin(thread_id: str, request: RunRequest) -> float | None:
     """In how many seconds a new run begins: 0 after the active run of its thread, None at once.
 
     A run that replaces those that wait ("rollback") deletes them. Raises 409 if an active run is
     not to be waited for, or if no Redis is there with which to wait.
     """
     sent = _sent_fields.get({})
-    seconds = float(sent.get("after_seconds") or 0)
+    seconds = sent.get("after_seconds")
     if request.multitask_strategy == "rollback":
         await _delete_planned_runs(thread_id)
-    if seconds > 0:
-        return seconds
+    if isinstance(seconds, int | float) and seconds > 0:
+        return float(seconds)
     query = select(Run.run_id)
     query = query.where(Run.thread_id == thread_id, Run.status.in_(_ACTIVE))
     new_session = get_session_maker()
@@ -277,13 +327,13 @@ async def _delete_planned_runs(thread_id: str) -> None:
 class PlanningExecutor:
     """aegra's executor, which is not given a run that begins later."""
 
-    def __init__(self, executor: Any) -> None:
+    def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._executor, name)
 
-    async def submit(self, job: Any) -> None:
+    async def submit(self, job: RunJob) -> None:
         """Have a run begin, now or later. Its task has nothing of the request that makes it.
 
         One that begins now is planned, too, and claimed: of several that are made at once in one
@@ -300,7 +350,7 @@ class PlanningExecutor:
             await _in_new_context(self._executor.submit(job))
 
 
-async def _in_new_context(work: Any) -> None:
+async def _in_new_context(work: Coroutine[object, object, None]) -> None:
     """Await work in a context without any variable of this task."""
     context = contextvars.Context()
     await asyncio.create_task(work, context=context)
@@ -322,7 +372,7 @@ async def _plan(planned_id: str, seconds: float) -> None:
         await session.commit()
 
 
-async def begin_due_runs(executor: Any) -> None:
+async def begin_due_runs(executor: Executor) -> None:
     """Begin planned runs when they are due, until this task is cancelled. Each process does so."""
     while True:
         started = time.monotonic()
@@ -350,7 +400,7 @@ async def _due_run_ids() -> list[str]:
         return list(found.all())
 
 
-async def _claim_run(due_id: str) -> Any:
+async def _claim_run(due_id: str) -> RunJob | None:
     """Claim a planned run and return its job: no other process begins it then.
 
     Returns None if another run of its thread is active, or if the run was claimed or deleted

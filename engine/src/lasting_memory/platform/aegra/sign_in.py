@@ -6,7 +6,7 @@ of the server (`client.py`) have the root path /noauth, which no request from ou
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import TypedDict
 
 from aegra_api.core.auth_deps import _AUTH_RESULT_SCOPE_KEY
 from aegra_api.core.auth_handlers import build_auth_context, handle_event
@@ -20,7 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lasting_memory.platform.aegra.client import current_call, label_of_thread, thread_in
 from lasting_memory.platform.aegra.users import (
+    AegraUser,
     SignedInUser,
+    UserFields,
     fields_of,
     is_nobody,
     label_of,
@@ -28,8 +30,18 @@ from lasting_memory.platform.aegra.users import (
 )
 
 Refused = Auth.exceptions.HTTPException
-Authenticate = Callable[[str | None], Awaitable[Mapping[str, Any]]]
 
+
+class Claims(TypedDict):
+    """What is read of the user whom `auth.py` admits."""
+
+    identity: str
+    org_id: str
+
+
+# What `auth.py` does with the header of a request, and what aegra calls in its place.
+Authenticate = Callable[[str | None], Awaitable[Claims]]
+FieldsByToken = Callable[[str | Mapping[str, str] | None], Awaitable[UserFields]]
 
 # The path of the request that this task carries out.
 _path: ContextVar[str] = ContextVar("path", default="")
@@ -53,7 +65,7 @@ class SignIn:
     it where a route asks who calls.
     """
 
-    def __init__(self, app: ASGIApp, authenticate: Callable[[], Authenticate]) -> None:
+    def __init__(self, app: ASGIApp, authenticate: Callable[[], FieldsByToken]) -> None:
         self.app = app
         self._authenticate = authenticate
 
@@ -82,31 +94,32 @@ class SignIn:
                 await refusal(scope, receive, send)
                 return
             user = User(**fields)
-            await _take_owners_label(user, path)
+            user.identity = await _label_for(user, path)
             _set_user(scope, user)
         await self.app(scope, receive, send)
 
 
-async def _take_owners_label(user: Any, path: str) -> None:
-    """Give an operator, in a request about one thread, the label of the thread's owner.
+async def _label_for(user: AegraUser, path: str) -> str:
+    """The label of a user in a request: their own, or that of the owner of the thread it is about.
 
-    aegra finds a thread for its owner alone. The handlers say who may see all threads: that is an
-    operator.
+    aegra finds a thread for its owner alone, so an operator has the owner's. The handlers say who
+    may see all threads: that is an operator.
     """
     thread_id = thread_in(path)
     owner = await label_of_thread(thread_id)
     if owner in ("", user.identity):
-        return
+        return user.identity
     context = build_auth_context(user, "threads", "read")
     try:
         auth_filter = await handle_event(context, {})
     except HTTPException:
-        return
-    if auth_filter is None:
-        user.identity = owner
+        return user.identity
+    if auth_filter is not None:
+        return user.identity
+    return owner
 
 
-def _set_user(scope: Scope, user: Any) -> None:
+def _set_user(scope: Scope, user: AegraUser) -> None:
     """Make this the user of a request: where aegra looks for it, and where routes do."""
     scope[_AUTH_RESULT_SCOPE_KEY] = user
     scope["auth"] = AuthCredentials(user.permissions)
@@ -136,13 +149,13 @@ class NeedsSignIn:
         await self.app(scope, receive, send)
 
 
-def fields_by_token(authenticate: Authenticate) -> Callable[[Any], Awaitable[dict[str, Any]]]:
+def fields_by_token(authenticate: Authenticate) -> FieldsByToken:
     """What aegra calls to sign in, given what `auth.py` does.
 
     aegra passes all headers in place of `authorization`, by position.
     """
 
-    async def fields(authorization: str | Mapping[str, str] | None) -> dict[str, Any]:
+    async def fields(authorization: str | Mapping[str, str] | None) -> UserFields:
         """The fields of aegra's user whom this header names. Raises as `auth.py` for nobody."""
         if isinstance(authorization, Mapping):
             authorization = authorization.get("authorization")

@@ -7,10 +7,29 @@ the label of a person in an organization, and the user that `auth.py` made is a 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Final, Protocol, TypedDict
 
 # The field of aegra's user that has the user of `auth.py`; None for a call as nobody.
-_SIGNED_IN = "signed_in"
+_SIGNED_IN: Final = "signed_in"
+
+
+class AegraUser(Protocol):
+    """What is read of aegra's user, of a request or a run (`aegra_api.models.auth.User`)."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def permissions(self) -> Sequence[str]: ...
+
+
+class UserFields(TypedDict):
+    """The fields of which aegra's user is made."""
+
+    identity: str
+    display_name: str
+    permissions: list[str]
+    signed_in: dict[str, object] | None
 
 
 class UnreadableUserError(RuntimeError):
@@ -23,7 +42,7 @@ class SignedInUser:
     `label` is the identity by which aegra keeps threads and runs apart: whose they are.
     """
 
-    def __init__(self, claims: Mapping[str, Any], label: str) -> None:
+    def __init__(self, claims: Mapping[str, object], label: str) -> None:
         self._claims = claims
         self.label = label
 
@@ -41,15 +60,15 @@ class SignedInUser:
 
     @property
     def permissions(self) -> Sequence[str]:
-        return [*(self._claims.get("permissions") or ())]
+        return _permissions_of(self._claims)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         claims = self.__dict__.get("_claims", {})
         if name in claims:
             return claims[name]
         raise AttributeError(f"The signed-in user has no {name!r}.")
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return self._claims[name]
 
     def __contains__(self, name: object) -> bool:
@@ -58,16 +77,24 @@ class SignedInUser:
     def __iter__(self) -> Iterator[str]:
         return iter(self._claims)
 
-    def items(self) -> Iterable[tuple[str, Any]]:
+    def items(self) -> Iterable[tuple[str, object]]:
         """The claims, by their names."""
         return self._claims.items()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> UserFields:
         """The fields of aegra's own user."""
         return fields_of(self._claims, self.label)
 
 
-def fields_of(claims: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
+def _permissions_of(claims: Mapping[str, object]) -> list[str]:
+    """The permissions that claims have; none where they name none."""
+    permissions = claims.get("permissions")
+    if not isinstance(permissions, Iterable):
+        return []
+    return [*permissions]
+
+
+def fields_of(claims: Mapping[str, object] | None, label: str) -> UserFields:
     """The fields of aegra's user with this label, whom `auth.py` knows by these claims.
 
     Without claims it is nobody: a call from inside of the server that no person makes.
@@ -75,7 +102,7 @@ def fields_of(claims: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
     permissions = list[str]()
     signed_in = None
     if claims is not None:
-        permissions += claims.get("permissions") or ()
+        permissions = _permissions_of(claims)
         signed_in = dict(claims)
     return {
         "identity": label,
@@ -85,7 +112,7 @@ def fields_of(claims: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
     }
 
 
-def is_nobody(user: Any) -> bool:
+def is_nobody(user: object) -> bool:
     """Whether this user of aegra's is a call from inside of the server as nobody.
 
     What another program makes of an identity alone, such as a cron's, is not: it has no such field.
@@ -93,7 +120,7 @@ def is_nobody(user: Any) -> bool:
     return getattr(user, _SIGNED_IN, "") is None
 
 
-def user_of(user: Any) -> SignedInUser:
+def user_of(user: AegraUser) -> SignedInUser:
     """The user that `auth.py` made, of aegra's user.
 
     Raises `UnreadableUserError` for another. Nothing falls back to a shared person.
@@ -106,7 +133,7 @@ def user_of(user: Any) -> SignedInUser:
             f"aegra names a user that auth.py has not made ({type(user).__name__}); "
             "runs of aegra's crons have such a one, and no memory that they may use."
         )
-    return SignedInUser(claims, str(user.identity))
+    return SignedInUser(claims, user.identity)
 
 
 # The label of a person, by identity and organization; `handlers.adapt` puts it here.
@@ -122,6 +149,15 @@ def set_label_of(label: LabelOf) -> None:
 def label_of(user_id: str, org_id: str) -> str:
     """The label of a person in an organization: theirs alone."""
     return _label_of[0](user_id, org_id)
+
+
+def label_in(metadata: Mapping[str, object]) -> str | None:
+    """The label of the person whom a thread's or a run's metadata names; None if it names nobody."""
+    user_id = metadata.get("user_id")
+    org_id = metadata.get("org_id")
+    if isinstance(user_id, str) and isinstance(org_id, str):
+        return label_of(user_id, org_id)
+    return None
 
 
 # As whom in-process clients act in this task; None for nobody.
