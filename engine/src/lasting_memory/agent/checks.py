@@ -13,7 +13,7 @@ and subagents: they are read from its nodes, and from the variables around its t
 import inspect
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired
+from typing import Annotated, NamedTuple, NotRequired
 
 from deepagents import FilesystemMiddleware, FilesystemPermission
 from deepagents.backends import CompositeBackend
@@ -28,9 +28,9 @@ from langgraph.pregel import Pregel
 from lasting_memory.agent.backends import RouteFiles, build_permissions, interrupted_tools
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Context
+from lasting_memory.platform import Graph
 from lasting_memory.settings import SettingsError
 
-Graph = Pregel[Any, Any, Any, Any]
 # The channels that every graph with policies, and with limits, has. They never hold a value.
 _GUARDED_MARK = "_policies_shown"
 _LIMITED_MARK = "_limits_held"
@@ -327,7 +327,7 @@ def check_subagent(tool: object, name: object) -> None:
     _check_middleware(_subagent(graph, name))
 
 
-def _unwrapped(runnable: object) -> Graph | None:
+def _unwrapped(runnable: object) -> "Graph | None":
     """The graph that a subagent is, without configuration and retries around it.
 
     None if it is no graph of this process.

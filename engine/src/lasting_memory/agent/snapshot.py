@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
+from typing import cast
 
 from langgraph.store.base import BaseStore, Item, Op, SearchOp
 
@@ -85,7 +86,8 @@ async def read_snapshot(
     places = list(folders.values())
     listings, results = await journal.all_items_and(store, places, other_reads)
     files = dict(zip(folders, listings, strict=True))
-    found_policies, *stored_controls = results
+    found_files, *stored_controls = results
+    found_policies = cast("list[Item]", found_files)  # of a search
     # A search also finds what is stored below a namespace.
     policies = [item for item in found_policies if item.namespace == of_policies]
     return Snapshot(

@@ -5,7 +5,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from pydantic import TypeAdapter
 
@@ -160,11 +160,8 @@ class Counted(TypedDict):
     lines: list[str]
 
 
-def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """For the person, what is left out by reason (`Counted`). `left_out` has the texts by reason.
-
-    `Any`: the answers of `/memory` take what is counted for a model of theirs, which has its fields.
-    """
+def counted(left_out: Mapping[str, Sequence[str]]) -> dict[str, Counted]:
+    """For the person, what is left out by reason. `left_out` has the texts by reason."""
     counts = dict[str, Counted]()
     for reason, texts in left_out.items():
         if not texts:

@@ -1,7 +1,7 @@
 """All items of a namespace, page by page: a store gives a search a limited number of them."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from langgraph.store.base import BaseStore, Item, Op, Result, SearchOp
 
@@ -28,7 +28,7 @@ async def all_items_of(store: BaseStore, places: Sequence[Namespace]) -> list[li
 
 async def all_items_and(
     store: BaseStore, places: Sequence[Namespace], others: Sequence[Op]
-) -> tuple[list[list[Item]], list[Any]]:
+) -> tuple[list[list[Item]], list[Result]]:
     """All items as `all_items_of`, and the results of other operations, which are in the first
     batch: the caller knows by its operations of which kind each is.
     """
