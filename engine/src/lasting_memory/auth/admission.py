@@ -48,9 +48,9 @@ async def check_run(person: Actor, value: RunRequest, deployment: Deployment) ->
         if thread_id in busy_threads:  # another has no runs that wait, or is not there yet
             await _check_waiting(share, thread_id, limits.waiting_runs)
         _check_busy(busy_threads, limits.busy_threads, is_consolidation=is_consolidation)
-        run_id = str(value.get("run_id") or uuid4())
+        run_id = value.get("run_id") or uuid4()
         run = AdmittedRun(thread_id, is_consolidation)
-        _count_admitted(share, run_id, run)
+        _count_admitted(share, str(run_id), run)
 
 
 def _count_admitted(share: Share, run_id: str, run: AdmittedRun) -> None:
@@ -133,7 +133,8 @@ async def _busy_threads(person: Actor, share: Share, thread_id: str | None) -> d
     admitted_runs = {**runs_before, **share.admitted_runs}
     unlisted_runs = share.take_unlisted(admitted_runs, busy_threads)
     for run_id, run in unlisted_runs.items():
-        busy_threads.setdefault(run.thread_id or run_id, run.is_consolidation)
+        busy_id = run.thread_id or run_id
+        busy_threads.setdefault(busy_id, run.is_consolidation)
     if thread_id in busy_threads:
         share.crowded_threads.add(thread_id)
     for crowded_id in share.crowded_threads - busy_threads.keys():

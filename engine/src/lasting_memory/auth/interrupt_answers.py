@@ -49,7 +49,7 @@ def checked_answers(resume: object, pending_interrupts: Sequence[Pending]) -> di
 def _answers_by_id(resume: object, pending_interrupts: Sequence[Pending]) -> dict[str, object]:
     """Answers by the ids of interrupts. Without ids, the answer is to the only one that waits."""
     if isinstance(resume, Mapping):
-        ids = [key for key in resume if isinstance(key, str) and INTERRUPT_ID.fullmatch(key)]
+        ids = [key for key in resume if _is_interrupt_id(key)]
         if 0 < len(ids) < len(resume):
             raise HTTPException(
                 422,
@@ -70,6 +70,13 @@ def _answers_by_id(resume: object, pending_interrupts: Sequence[Pending]) -> dic
             f'{len(pending_interrupts)} interrupts wait here; name each in command.resume: {{"<id>": <answer>}}.',
         )
     return {pending_interrupts[0].id: resume}
+
+
+def _is_interrupt_id(key: object) -> bool:
+    """Whether this has the form of an interrupt's id."""
+    if not isinstance(key, str):
+        return False
+    return INTERRUPT_ID.fullmatch(key) is not None
 
 
 def _check_bounds(answer: object) -> None:

@@ -48,5 +48,6 @@ async def pending(thread_id: str) -> tuple[str, list[Pending]]:
             schema = {}
         # What cannot be proved to be the person's is an operator's, too.
         is_operators = not node or _HOOK.search(node) is not None
-        pending_interrupts.append(Pending(interrupt.id, interrupt.value, schema, is_operators))
+        pending_interrupt = Pending(interrupt.id, interrupt.value, schema, is_operators)
+        pending_interrupts.append(pending_interrupt)
     return checkpoint_id, pending_interrupts

@@ -74,7 +74,8 @@ class RunCreation:
         if not is_operator:
             await check_continuation(self._approvals, thread, kwargs, resumes=resumes)
         if thread is None:
-            await self._temporary_threads.delete_expired(self._callers.owner(user))
+            thread_owner = self._callers.owner(user)
+            await self._temporary_threads.delete_expired(thread_owner)
         if is_operator:
             owner = await self._operator_runs.act_as(user, thread, kwargs)
             if owner.user_id != user.identity:

@@ -87,7 +87,9 @@ def reserved(key: object) -> bool:
     """Whether clients may not set a key of metadata."""
     if key in marks.setting.get():
         return False
-    return key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES)
+    if key in RESERVED_METADATA:
+        return True
+    return str(key).startswith(RESERVED_PREFIXES)
 
 
 def _settable_metadata(value: object) -> object:

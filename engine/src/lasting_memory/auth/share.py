@@ -82,7 +82,11 @@ class Share:
 
     def admitted_on(self, thread_id: str) -> set[str]:
         """Ids of the admitted runs on a thread."""
-        return {run_id for run_id, run in self.admitted_runs.items() if run.thread_id == thread_id}
+        run_ids = set[str]()
+        for run_id, run in self.admitted_runs.items():
+            if run.thread_id == thread_id:
+                run_ids.add(run_id)
+        return run_ids
 
     def _refill(self) -> None:
         """Put back into the bucket what the time since the last call brings, up to a whole share."""
@@ -98,8 +102,9 @@ class Share:
         At most another whole share is owed.
         """
         self._refill()
-        most_owed = min(self._remaining_requests, -self._limits.requests_at_once)
-        self._remaining_requests = max(self._remaining_requests - requests, most_owed)
+        lowest_balance = min(self._remaining_requests, -self._limits.requests_at_once)
+        balance = self._remaining_requests - requests
+        self._remaining_requests = max(balance, lowest_balance)
 
     async def request(self, requests: float = 1) -> None:
         """Return when so many requests may proceed.

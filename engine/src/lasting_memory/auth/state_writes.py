@@ -101,7 +101,7 @@ def _stamped_body(
     stored_by_id = _stored_by_id(stored_messages, sent_ids)
 
     def with_marks(messages: list[object]) -> list[object]:
-        return [_with_marks(message, stored_by_id, time) for message in messages]
+        return [_stamped(message, stored_by_id, time) for message in messages]
 
     for holder, field in state_holders(write):
         change_messages(holder, field, with_marks)
@@ -131,12 +131,12 @@ def _stored_by_id(
         if not isinstance(message_id, str) or message_id not in sent_ids:
             continue
         parsed = parsed_message(dict(message))
-        same_id = stored_by_id.setdefault(message_id, [])
-        same_id.append(_StoredMessage(message, substance_of(parsed)))
+        same_id_messages = stored_by_id.setdefault(message_id, [])
+        same_id_messages.append(_StoredMessage(message, substance_of(parsed)))
     return stored_by_id
 
 
-def _with_marks(
+def _stamped(
     sent_message: object, stored_by_id: Mapping[str, Sequence[_StoredMessage]], time: str
 ) -> object:
     """A message with this time, or with the marks of the stored one that it repeats."""
