@@ -16,9 +16,10 @@ from langgraph_sdk.errors import APIStatusError
 
 from lasting_memory import days, platform
 from lasting_memory.auth.message_forms import parsed_message, parsed_messages
+from lasting_memory.auth.message_substance import Substance, substance_of
 from lasting_memory.auth.state_input import check_state_write
 from lasting_memory.auth.state_messages import change_messages, state_holders
-from lasting_memory.auth.thread_messages import Substance, messages_at, messages_in, substance_of
+from lasting_memory.auth.thread_messages import messages_at, messages_in
 from lasting_memory.platform import get_client
 from lasting_memory.sent_content import REFUSED_MEDIA, refused_media_of
 

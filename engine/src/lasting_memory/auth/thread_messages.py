@@ -4,26 +4,23 @@ langgraph's reducer puts a message in the place of the thread's message with its
 stands. So a client could change what was said long ago, or the call that an operator is asked to
 approve. Front ends send the messages that they have once more. A message that is the same as the
 thread's is an echo: it is dropped, and the thread's own stays. A sent message is one of a request, a
-stored message one of its thread. Two messages are the same if their substance is: what they say and
-do, without names and marks.
+stored message one of its thread. Two messages are the same if their substance is
+(`message_substance.py`).
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from langchain_core.messages import (
-    AIMessage,
     BaseMessage,
     HumanMessage,
     RemoveMessage,
-    ToolMessage,
 )
 from langgraph_sdk import Auth
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
-from lasting_memory import platform, sent_content
+from lasting_memory import platform
 from lasting_memory.auth.handler_values import (
     RunKwargs,
     RunState,
@@ -31,10 +28,10 @@ from lasting_memory.auth.handler_values import (
     configurable_of,
 )
 from lasting_memory.auth.message_forms import as_list, parsed_message, parsed_messages
+from lasting_memory.auth.message_substance import Substance, substance_of
 from lasting_memory.platform import get_client
 
 HTTPException = Auth.exceptions.HTTPException
-_NO_TEXT = {"type": "text", "text": ""}
 
 
 def sent_messages(kwargs: RunState) -> list[BaseMessage]:
@@ -240,24 +237,6 @@ def _find_echoes(
     return echoed_ids
 
 
-class _ToolCall(NamedTuple):
-    name: str
-    args: dict[str, object]
-    id: str | None
-
-
-class Substance(NamedTuple):
-    """What is said or done in a message.
-
-    Names, marks and other data beside it do not count: clients add some, and leave out others.
-    """
-
-    role: str
-    blocks: list[dict[str, object]]
-    tool_calls: list[_ToolCall]
-    answered_call: str | None
-
-
 def _substances_by_id(
     stored_messages: Sequence[object], sent_ids: set[str | None]
 ) -> dict[str, list[Substance]]:
@@ -274,37 +253,6 @@ def _substances_by_id(
         substances = substances_by_id.setdefault(message_id, [])
         substances.append(substance_of(parsed))
     return substances_by_id
-
-
-def substance_of(message: BaseMessage) -> Substance:
-    """What is said or done in a message, to be compared."""
-    substance = Substance(message.type, _blocks_of(message), [], None)
-    if isinstance(message, AIMessage):
-        for call in message.tool_calls:
-            tool_call = _ToolCall(call["name"], call["args"], call["id"])
-            substance.tool_calls.append(tool_call)
-    if isinstance(message, ToolMessage):
-        return substance._replace(answered_call=message.tool_call_id)
-    return substance
-
-
-def _blocks_of(message: BaseMessage) -> list[dict[str, object]]:
-    """A message's content as blocks, without empty texts, cache marks, and fields that are null."""
-    blocks = [_block_of(part) for part in as_list(message.content)]
-    comparable_blocks = list[dict[str, object]]()
-    for block in as_list(sent_content.without_cache_marks(blocks)):
-        if block == _NO_TEXT or not isinstance(block, Mapping):
-            continue
-        fields = {name: value for name, value in block.items() if value is not None}
-        comparable_blocks.append(fields)
-    return comparable_blocks
-
-
-def _block_of(part: object) -> object:
-    """A part of a message's content as a block: a text stands for a block with that text."""
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return part
 
 
 def _drop_messages(kwargs: RunState, message_ids: set[str]) -> None:
