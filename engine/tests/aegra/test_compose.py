@@ -16,7 +16,7 @@ import yaml
 from lasting_memory.testing.dev_server import dev_token
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.auth.test_tokens import AUDIENCE, ISSUER, SECRET, signed
+from tests.auth.signing import AUDIENCE, ISSUER, SECRET, signed
 from tests.conftest import free_port
 
 pytestmark = [pytest.mark.proof, pytest.mark.server, pytest.mark.postgres]

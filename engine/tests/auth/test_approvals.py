@@ -293,10 +293,6 @@ async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
     assert [item.dict() for item in store.search(("memories",))] == before
 
 
-# --- An approval names what it approves
-# -----------------------------------------------------------------------------
-
-
 async def by_a2a(it: Paused, resume: Any, how: str) -> httpx.Response:
     """An operator's resume of the task that the pending run is: as a command, as data, or as text."""
     task = (await it.server.as_operator().runs.list(it.thread))[0]["run_id"]

@@ -1,5 +1,5 @@
 """What the development server refuses before any of its routes: other names than this machine's,
-other websites, wiping it.
+other websites, wiping it. First where this machine alone reaches it, then where others do.
 """
 
 import json
@@ -98,10 +98,6 @@ def own(server: DevServer) -> tuple[str, str]:
     return ("Host", f"127.0.0.1:{server.port}")
 
 
-# --- On this machine alone
-# -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.server
 async def test_the_development_server_cannot_be_wiped_or_its_debug_routes_read(
     server: DevServer, alice: str
@@ -179,10 +175,6 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(
         assert thread in (await http.get("/memory/export", headers=user)).text, (
             "which calls the server from inside"
         )
-
-
-# --- Reached from elsewhere
-# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.server

@@ -16,7 +16,7 @@ from langgraph_sdk import Auth
 
 from lasting_memory.auth.tokens import Tokens, TokenUser
 from lasting_memory.settings import Settings, load_settings
-from tests.auth.test_tokens import KeyServer
+from tests.auth.key_server import KeyServer
 
 SIGN_IN = (Path(__file__).parents[2] / "docs/sign-in.md").read_text("utf-8")
 SECRET = "a-shared-secret-of-at-least-32-bytes"

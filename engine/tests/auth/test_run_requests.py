@@ -1,8 +1,5 @@
-"""What of a request reaches a run, on the real server: on every route, nothing but what was
-rebuilt.
-"""
+"""What of a request reaches a run, on the real server: on every route, nothing but what was rebuilt."""
 
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,26 +8,17 @@ import pytest
 
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.dev.configuration import ON_POSTGRES
-from lasting_memory.people import identity, namespaces
-from lasting_memory.people.identity import Actor, assistant_of
+from lasting_memory.people.identity import assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH
-from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
-from lasting_memory.testing.scripted_anthropic import (
-    Failure,
-    ScriptedAnthropic,
-    Text,
-    ToolCall,
-    system_text,
-)
-from tests.auth.test_fields import CONFIG, CONFIGURABLE
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from tests.auth.run_fields import CONFIG, CONFIGURABLE
 from tests.auth.world import ACCEPT
-from tests.conftest import batch_with
 
 pytestmark = [pytest.mark.server, pytest.mark.begins_first]
-
 Body = dict[str, Any]
+SECRET = "alice-says-4711"
 
 
 def asked(text: str, **more: Any) -> Body:
@@ -47,8 +35,6 @@ ROUTES: dict[str, Callable[[Body], Any]] = {
     "/runs/batch": lambda body: [body],
     "/threads/<thread>/commands": lambda body: {"id": 1, "method": "run.start", "params": body},
 }
-
-
 HIDDEN: Body = {
     "config": {
         "tags": ["mine"],
@@ -174,101 +160,6 @@ async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(
         by_id = {"thread_id": thread, "run_ids": [run["run_id"]]}
         assert (await caller.ask("POST", "/runs/cancel", by_id, action=action)).status_code == 204
     assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
-
-
-# --- Whom an operator's run acts for
-# ---------------------------------------------------------------------------------
-
-SECRET = "alice-says-4711"
-
-
-def memories(name: str, org: str = "acme") -> list[str]:
-    return list(deployed().memory.namespace(Actor(name, org), ""))
-
-
-@pytest.mark.parametrize("caller", ["studio", "root"])
-async def test_an_operator_names_whose_memory(
-    server: DevServer, model: ScriptedAnthropic, alice: str, caller: str
-) -> None:
-    operator = server.person("root", "default", headers=OPERATOR if caller == "studio" else None)
-    org, other = f"org of {alice}", f"other org of {alice}"
-    files = [
-        (memories(alice, org), SECRET),
-        *((list(namespaces.policies(of)), f"policy of {of}") for of in (org, other)),
-    ]
-    for namespace, text in files:
-        value = {"content": text, "encoding": "utf-8"}
-        await operator.made(
-            "PUT",
-            "/store/items",
-            {"namespace": namespace, "key": "/preferences.md", "value": value},
-        )
-    values = await operator.say(f"for {alice}", context={"user_id": alice, "org_id": org})
-    assert values["messages"][0]["additional_kwargs"][identity.SPOKEN_FOR] is True
-    shown = system_text(model.requests_for(f"for {alice}")[-1])
-    assert [text in shown for _, text in files] == [True, True, False]
-
-
-async def test_only_operators_name_a_person_to_consolidation(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    person, mallory, root = (
-        server.person(alice),
-        server.person(f"mallory-{alice}"),
-        server.person("root", "default"),
-    )
-    await person.say(said := f"said by {alice}")
-    model.script(
-        batch_with(said),
-        [ToolCall("search_recent_conversations", {})],
-        [Text("done")],
-    )
-    asking = {
-        "assistant_id": "consolidation_agent",
-        "input": {"messages": []},
-        "context": {"user_id": alice, "org_id": "acme"},
-    }
-    for caller, reads in ((mallory, False), (root, True)):
-        before = len(model.requests)
-        await caller.made("POST", "/runs/wait", asking)
-        assert (said in str(model.requests[before:])) is reads
-
-
-async def test_a_thread_that_an_operator_makes_for_a_person_is_the_person_s(
-    server: DevServer, alice: str
-) -> None:
-    """A thread that an operator's run creates, and a copy, are the person's, and not those of their
-    name elsewhere.
-    """
-    owner, elsewhere, operator = (
-        server.person(alice),
-        server.person(alice, "globex"),
-        server.person("", headers=OPERATOR),
-    )
-    thread, context = str(uuid.uuid4()), {"user_id": alice, "org_id": "acme"}
-    later = asked("hello", if_not_exists="create", after_seconds=3600, context=context)
-    run = await operator.made("POST", f"/threads/{thread}/runs", later)
-    await owner.made("GET", f"/threads/{thread}/runs/{run['run_id']}")
-    await owner.turn(said := await owner.thread(), SECRET)
-    copied = (await operator.made("POST", f"/threads/{said}/copy"))["thread_id"]
-    assert SECRET in (await owner.ask("GET", f"/threads/{copied}/state")).text
-    for other in (thread, copied):
-        assert (await elsewhere.ask("GET", f"/threads/{other}")).status_code == 404
-
-
-async def test_an_operator_goes_on_with_a_run_as_its_owner(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    owner, operator = server.person(alice), server.person("root", "default")
-    append = ToolCall("append_memory", {"path": "/memories/notes.md", "text": f"- {SECRET}"})
-    model.script(alice, Failure(401, "authentication_error", "no"), [append], [Text("done")])
-    thread = await owner.thread()
-    assert "__error__" in await owner.turn(thread, f"remember {alice}", raise_error=False)
-    await operator.made(
-        "POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None}
-    )
-    assert SECRET in str(await owner.read())
-    assert SECRET not in str(await operator.read())
 
 
 def rpc(method: str, **params: Any) -> Body:

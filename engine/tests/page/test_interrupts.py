@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.auth.test_interrupts import GRAPH, HITL, HUMAN
+from tests.auth.questions import GRAPH, HITL, HUMAN
 from tests.conftest import ServerWith
 from tests.page.browser import Elsewhere, Visitor
 from tests.page.conftest import Visit

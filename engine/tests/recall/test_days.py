@@ -9,7 +9,8 @@ import pytest
 from langchain_core.messages import convert_to_messages
 from langgraph.store.base import BaseStore
 
-from lasting_memory.auth.state_input import rebuild_state, stamp_messages
+from lasting_memory.auth.message_marks import stamp_messages
+from lasting_memory.auth.state_input import rebuild_state
 from lasting_memory.consolidation.batch import Due
 from lasting_memory.days import SAID_AT, WORLDS, day_of, is_zone, said_at, zone_of
 from lasting_memory.recall import Match, results_text, search

@@ -14,7 +14,7 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from lasting_memory.auth import state_input
+from lasting_memory.auth import message_marks
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import entry_of
 from lasting_memory.vouching import (
@@ -442,9 +442,9 @@ def test_a_person_vouches_word_after_word_beside_an_unreadable_message(shown: Ba
 def test_a_message_marked_as_an_operator_s_is_not_the_person_s_word() -> None:
     said: list[Any] = ["I like leek", ("user", "I like dill"), {"role": "user", "content": "I ski"}]
     kwargs: Any = {"input": {"messages": said}, "command": None}
-    state_input.stamp_messages(kwargs)
+    message_marks.stamp_messages(kwargs)
     assert ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence().own_messages
-    state_input.mark_spoken_for(kwargs)
+    message_marks.mark_spoken_for(kwargs)
     evidence = ShownMessages(convert_to_messages(kwargs["input"]["messages"])).evidence()
     assert not evidence.own_messages
     assert evidence.source_of("- Likes leek") is UNCONFIRMED

@@ -48,9 +48,9 @@ async def check_run(person: Actor, value: RunRequest, deployment: Deployment) ->
         if thread_id in busy_threads:  # another has no runs that wait, or is not there yet
             await _check_waiting(share, thread_id, limits.waiting_runs)
         _check_busy(busy_threads, limits.busy_threads, is_consolidation=is_consolidation)
-        run_id = str(value.get("run_id") or uuid4())
+        run_id = value.get("run_id") or uuid4()
         run = AdmittedRun(thread_id, is_consolidation)
-        _count_admitted(share, run_id, run)
+        _count_admitted(share, str(run_id), run)
 
 
 def _count_admitted(share: Share, run_id: str, run: AdmittedRun) -> None:
@@ -58,8 +58,8 @@ def _count_admitted(share: Share, run_id: str, run: AdmittedRun) -> None:
     request = current_request()
     if request is None:
         return
-    share.admitted[run_id] = run
-    request.admitted.append((share, run_id))
+    share.admitted_runs[run_id] = run
+    request.admitted_runs.append((share, run_id))
 
 
 async def _check_budget(person: Actor, deployment: Deployment) -> None:
@@ -91,13 +91,13 @@ async def _check_waiting(share: Share, thread_id: str, limit: int) -> None:
     The platform looks at queued runs first, which delays other people's.
     """
     # The request of one of these may be answered before the list, which is older, arrives.
-    admitted_before = share.admitted_on(thread_id)
-    pending = await _listed_runs(thread_id, "pending", limit)
-    admitted = admitted_before | share.admitted_on(thread_id)
-    unlisted = admitted - pending
-    if unlisted:
-        unlisted -= await _listed_runs(thread_id, "running", 1)
-    if len(pending) + len(unlisted) >= limit:
+    runs_before = share.admitted_on(thread_id)
+    pending_runs = await _listed_runs(thread_id, "pending", limit)
+    admitted_runs = runs_before | share.admitted_on(thread_id)
+    unlisted_runs = admitted_runs - pending_runs
+    if unlisted_runs:
+        unlisted_runs -= await _listed_runs(thread_id, "running", 1)
+    if len(pending_runs) + len(unlisted_runs) >= limit:
         raise HTTPException(429, f"{limit} runs wait already on this thread.", RETRY_AFTER)
 
 
@@ -118,7 +118,7 @@ async def _busy_threads(person: Actor, share: Share, thread_id: str | None) -> d
     thread has no id yet is a thread by itself, under the run's id.
     """
     # The request of one of these may be answered before the list, which is older, arrives.
-    admitted_before = dict(share.admitted)
+    runs_before = dict(share.admitted_runs)
     threads = await get_client().threads.search(
         metadata=asdict(person),
         status="busy",
@@ -130,17 +130,18 @@ async def _busy_threads(person: Actor, share: Share, thread_id: str | None) -> d
         metadata = thread["metadata"] or {}
         listed_id = str(thread["thread_id"])
         busy_threads[listed_id] = metadata.get("graph_id") == CONSOLIDATION_GRAPH
-    admitted = {**admitted_before, **share.admitted}
-    unlisted = share.take_unlisted(admitted, busy_threads)
-    for run_id, run in unlisted.items():
-        busy_threads.setdefault(run.thread_id or run_id, run.is_consolidation)
+    admitted_runs = {**runs_before, **share.admitted_runs}
+    unlisted_runs = share.take_unlisted(admitted_runs, busy_threads)
+    for run_id, run in unlisted_runs.items():
+        busy_id = run.thread_id or run_id
+        busy_threads.setdefault(busy_id, run.is_consolidation)
     if thread_id in busy_threads:
-        share.crowded.add(thread_id)
-    for crowded_id in share.crowded - busy_threads.keys():
+        share.crowded_threads.add(thread_id)
+    for crowded_id in share.crowded_threads - busy_threads.keys():
         if await _has_active_runs(crowded_id):
             busy_threads[crowded_id] = False
         else:
-            share.crowded.discard(crowded_id)
+            share.crowded_threads.discard(crowded_id)
     return busy_threads
 
 
@@ -148,7 +149,7 @@ async def _has_active_runs(thread_id: str) -> bool:
     """Whether the platform lists a run of a thread as running or pending."""
     runs = get_client().runs
     with suppress(NotFoundError):
-        running = await runs.list(thread_id, status="running", limit=1)
-        pending = await runs.list(thread_id, status="pending", limit=1)
-        return bool(running or pending)
+        running_runs = await runs.list(thread_id, status="running", limit=1)
+        pending_runs = await runs.list(thread_id, status="pending", limit=1)
+        return bool(running_runs or pending_runs)
     return False

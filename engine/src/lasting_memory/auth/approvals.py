@@ -28,8 +28,11 @@ class Approvals:
         """
         if self._deployment.has_approvals:
             return True
-        graphs = [platform.loaded_graph(name) for name in self._deployment.agents]
-        return any(has_approvals(graph) for graph in graphs if graph is not None)
+        for agent in self._deployment.agents:
+            graph = platform.loaded_graph(agent)
+            if graph is not None and has_approvals(graph):
+                return True
+        return False
 
     @cached_property
     def _calls(self) -> frozenset[str] | None:
@@ -49,7 +52,9 @@ class Approvals:
         """Whether operators may have to approve one of these calls of tools."""
         if not calls:
             return False
-        return self._calls is None or not self._calls.isdisjoint(calls)
+        if self._calls is None:
+            return True
+        return not self._calls.isdisjoint(calls)
 
     def check_state_write(self) -> None:
         """Raise `HTTPException` 403 if operators approve calls.

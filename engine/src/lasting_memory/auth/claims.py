@@ -109,7 +109,11 @@ def texts_at(claims: Mapping[str, object], path: str) -> list[str]:
         raise UnreadableClaimError(
             f"{path!r} is {shape_of(value)}; use a list of texts, or one text with spaces"
         )
-    return [text for text in values if isinstance(text, str) and text.isprintable()]
+    texts = list[str]()
+    for item in values:
+        if isinstance(item, str) and item.isprintable():
+            texts.append(item)
+    return texts
 
 
 def verification_of(path: str) -> str | None:

@@ -54,7 +54,8 @@ async def _check_answers(approvals: Approvals, thread: Thread | None, kwargs: Ru
             404, "There is no such thread of yours in which something waits for an answer."
         )
     configurable = configurable_of(kwargs["config"])
-    checkpoint_id, waiting = await interrupts.pending(str(thread["thread_id"]))
+    thread_id = str(thread["thread_id"])
+    checkpoint_id, pending_interrupts = await interrupts.pending(thread_id)
     is_latest = checkpoint_of(configurable) in (None, checkpoint_id)
     if not is_latest or configurable.get("checkpoint_ns"):
         raise HTTPException(
@@ -64,7 +65,7 @@ async def _check_answers(approvals: Approvals, thread: Thread | None, kwargs: Ru
     _drop_checkpoint(configurable)
     command = kwargs.get("command") or {}  # which has answers, so it is not empty
     command["resume"] = await platform.in_thread(
-        interrupt_answers.checked_answers, command["resume"], waiting
+        interrupt_answers.checked_answers, command["resume"], pending_interrupts
     )
     configurable[interrupts.STRICT_RESUME] = True
 

@@ -17,9 +17,9 @@ class CurrentRequest:
     """What a request has done with runs so far, and who sent it."""
 
     # The runs it was admitted to create, by id, and the shares that count them.
-    admitted: list[tuple[Share, str]] = field(default_factory=list)
+    admitted_runs: list[tuple[Share, str]] = field(default_factory=list)
     # Ids of the runs that it has stopped, and of the threads whose runs it has stopped.
-    stopped: set[str] = field(default_factory=set)
+    stopped_ids: set[str] = field(default_factory=set)
     # Who sent it, once an auth handler has asked.
     caller: Caller | None = None
 
@@ -29,9 +29,9 @@ class CurrentRequest:
         Call it when the request is answered: the platform counts what it has created, or refused
         it.
         """
-        for share, run_id in self.admitted:
-            share.admitted.pop(run_id, None)
-        self.admitted.clear()
+        for share, run_id in self.admitted_runs:
+            share.admitted_runs.pop(run_id, None)
+        self.admitted_runs.clear()
 
 
 # None outside of requests: in a run, which deletes its temporary thread when it ends; and without
@@ -51,8 +51,10 @@ def carrying_out() -> Iterator[CurrentRequest]:
 
     A request that is made within another one has the same caller.
     """
-    outer = _request.get()
-    request = CurrentRequest(caller=outer.caller if outer else None)
+    request = CurrentRequest()
+    outer_request = _request.get()
+    if outer_request is not None:
+        request.caller = outer_request.caller
     token = _request.set(request)
     try:
         yield request

@@ -29,20 +29,21 @@ async def end_threads(thread_ids: set[str], owner: dict[str, str] | None) -> Non
     client = get_client()
     store = await platform.store()
     threads = list[Thread]()
-    for ids in slices(thread_ids):
+    for slice_ids in slices(thread_ids):
         threads += await client.threads.search(
-            ids=ids, metadata=owner, limit=len(ids), select=["thread_id", "metadata"]
+            ids=slice_ids, metadata=owner, limit=len(slice_ids), select=["thread_id", "metadata"]
         )
     if owner is not None and len(threads) < len(thread_ids):  # the platform refuses it
         return
     await note_deleted(store, threads)
     request = current_request()
     if request is not None:
-        await stop_runs(client, [thread["thread_id"] for thread in threads])
+        stored_ids = [thread["thread_id"] for thread in threads]
+        await stop_runs(client, stored_ids)
         await note_deleted(store, threads)  # also for a run that began meanwhile
-        request.stopped |= thread_ids
-    for actor, ids in ids_by_owner(threads).items():
-        await consolidation.drop_threads(store, actor, ids)
+        request.stopped_ids |= thread_ids
+    for actor, owned_ids in ids_by_owner(threads).items():
+        await consolidation.drop_threads(store, actor, owned_ids)
 
 
 async def end_run(thread_id: str, run_id: str, owner: dict[str, str] | None) -> None:
@@ -62,5 +63,6 @@ async def end_run(thread_id: str, run_id: str, owner: dict[str, str] | None) -> 
         await client.runs.get(thread_id, run_id)
     except NotFoundError:  # as above
         return
-    await note_deleted_run(await platform.store(), threads[0], run_id)
+    store = await platform.store()
+    await note_deleted_run(store, threads[0], run_id)
     await stop_run(client, thread_id, run_id)

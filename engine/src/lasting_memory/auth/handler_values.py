@@ -77,9 +77,9 @@ def configurable_of(config: MutableMapping[str, object]) -> dict[str, object]:
     configurable = config.get("configurable")
     if isinstance(configurable, dict):
         return configurable
-    made = dict[str, object]()
-    config["configurable"] = made
-    return made
+    new_configurable = dict[str, object]()
+    config["configurable"] = new_configurable
+    return new_configurable
 
 
 def checkpoint_of(configurable: Mapping[str, object]) -> str | None:

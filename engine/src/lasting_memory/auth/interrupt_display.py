@@ -82,15 +82,15 @@ def _shown_request(request: Request) -> ShownRequest:
     args = bounded_args.text_of(request.args)
     bounded_description = _BoundedText()
     description = bounded_description.text_of(request.description)
-    allowed = list(request.allowed)
-    if bounded_args.is_cut and "edit" in allowed:
+    kinds = list(request.allowed_kinds)
+    if bounded_args.is_cut and "edit" in kinds:
         # Nobody edits what they see a part of: the rest would be lost.
-        allowed.remove("edit")
+        kinds.remove("edit")
     return {
         "name": request.name[:_MAX_NAME_CHARS],
         "args": args,
         "description": description,
-        "may": allowed,
+        "may": kinds,
     }
 
 
@@ -98,11 +98,11 @@ def _choices(schema: Mapping[str, object]) -> list[Choice]:
     """The answers among which a question's schema lets choose; none where it takes others."""
     if schema.get("type") == "boolean":
         return [True, False]
-    named = schema.get("enum")
-    if not isinstance(named, list) or not 0 < len(named) <= _MAX_CHOICES:
+    answers = schema.get("enum")
+    if not isinstance(answers, list) or not 0 < len(answers) <= _MAX_CHOICES:
         return []
     choices = list[Choice]()
-    for choice in named:
+    for choice in answers:
         if not _fits_on_button(choice):
             return []
         choices.append(choice)

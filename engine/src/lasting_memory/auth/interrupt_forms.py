@@ -25,7 +25,7 @@ class Request(NamedTuple):
     name: str
     args: Mapping[str, object]
     description: str
-    allowed: tuple[str, ...]
+    allowed_kinds: tuple[str, ...]
 
 
 def form(value: object) -> tuple[Kind, list[Request]]:
@@ -62,10 +62,10 @@ def _hitl_requests(value: object) -> list[Request]:
         return []
     if len(actions) > _MAX_REQUESTS:
         return []
-    allowed = _allowed_decisions(configs)
+    allowed_by_name = _allowed_decisions(configs)
     requests = list[Request]()
     for action in actions:
-        request = _hitl_request(action, allowed)
+        request = _hitl_request(action, allowed_by_name)
         if request is None:
             return []
         requests.append(request)
@@ -74,17 +74,17 @@ def _hitl_requests(value: object) -> list[Request]:
 
 def _allowed_decisions(configs: Sequence[object]) -> dict[str, object]:
     """What each of the review configs allows, by the action's name."""
-    allowed = dict[str, object]()
+    allowed_by_name = dict[str, object]()
     for config in configs:
         if not isinstance(config, Mapping):
             continue
         name = config.get("action_name")
         if isinstance(name, str):
-            allowed[name] = config.get("allowed_decisions")
-    return allowed
+            allowed_by_name[name] = config.get("allowed_decisions")
+    return allowed_by_name
 
 
-def _hitl_request(action: object, allowed: Mapping[str, object]) -> Request | None:
+def _hitl_request(action: object, allowed_by_name: Mapping[str, object]) -> Request | None:
     """One action of a `HITLRequest`; None if it is none, or if nothing says what is allowed."""
     if not isinstance(action, Mapping):
         return None
@@ -92,7 +92,7 @@ def _hitl_request(action: object, allowed: Mapping[str, object]) -> Request | No
     args = action.get("args")
     if not isinstance(name, str) or not isinstance(args, Mapping):
         return None
-    decisions = allowed.get(name)
+    decisions = allowed_by_name.get(name)
     if not isinstance(decisions, list):
         return None
     description = _text(action.get("description"))

@@ -40,14 +40,14 @@ async def pending(thread_id: str) -> tuple[str, list[Pending]]:
 
     The caller has seen to it that the thread may be read.
     """
-    checkpoint_id, interrupts = await checkpoints.pending_interrupts(thread_id)
-    waiting = list[Pending]()
-    for interrupt, node in interrupts:
+    checkpoint_id, raised_interrupts = await checkpoints.pending_interrupts(thread_id)
+    pending_interrupts = list[Pending]()
+    for interrupt, node in raised_interrupts:
         schema = interrupt.response_schema
         if not isinstance(schema, Mapping):
             schema = {}
         # What cannot be proved to be the person's is an operator's, too.
         is_operators = not node or _HOOK.search(node) is not None
         pending_interrupt = Pending(interrupt.id, interrupt.value, schema, is_operators)
-        waiting.append(pending_interrupt)
-    return checkpoint_id, waiting
+        pending_interrupts.append(pending_interrupt)
+    return checkpoint_id, pending_interrupts

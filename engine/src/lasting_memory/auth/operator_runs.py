@@ -53,11 +53,11 @@ class OperatorRuns:
                 configurable = configurable_of(config)
                 configurable[STRICT_RESUME] = True
         # Without input a stopped or failed run goes on.
-        continues = resume is not None or kwargs.get("input") is None
-        if thread is not None and owner is not None and continues:
+        is_continuation = resume is not None or kwargs.get("input") is None
+        if thread is not None and owner is not None and is_continuation:
             groups = await self._groups_of_last_run(thread)
-            proved = _proved_claims(user)
-            self.stamp(config, user, thread_owner={**owner, **groups}, **proved)
+            operator_claims = _claims_of_token(user)
+            self.stamp(config, user, thread_owner={**owner, **groups}, **operator_claims)
             return Actor(**owner)
         return self._act_as_named(user, kwargs)
 
@@ -76,26 +76,26 @@ class OperatorRuns:
     def _act_as_named(self, user: User, kwargs: RunKwargs) -> Actor:
         """Stamp an operator's run for the person whom its context names, or for the operator."""
         config = kwargs["config"]
-        named = named_person(kwargs.get("context") or {})
-        claims = _proved_claims(user)
+        person = named_person(kwargs.get("context") or {})
+        operator_claims = _claims_of_token(user)
         resumed_owner = claim(user, "thread_owner")
         names_resumed_owner = False
         if isinstance(resumed_owner, Mapping) and resumed_owner:
-            names_resumed_owner = named == named_person(resumed_owner)
+            names_resumed_owner = person == named_person(resumed_owner)
         if names_resumed_owner:
             # The engine plans a consolidation for the owner, in a run that the operator resumed:
             # that may outlive the token.
-            claims["thread_owner"] = resumed_owner
-        self.stamp(config, user, **claims)
+            operator_claims["thread_owner"] = resumed_owner
+        self.stamp(config, user, **operator_claims)
         try:
-            actor = acting(user, named, self._settings)
+            actor = acting(user, person, self._settings)
             check_person(actor)
         except IdentityError as error:
             raise HTTPException(400, f"The context names nobody that could be: {error}") from None
         return actor
 
-    def stamp(self, config: MutableMapping[str, object], user: User, **more: object) -> None:
-        """Put an operator's claims, and `more` of them, into the config of a run or a cron.
+    def stamp(self, config: MutableMapping[str, object], user: User, **more_claims: object) -> None:
+        """Put an operator's claims, and more of them, into the config of a run or a cron.
 
         A `StudioUser` comes into the run as a plain user: the permission says operator. The claims
         are there alone: with `langgraph_auth_permissions` beside them, every firing of a cron with
@@ -110,7 +110,7 @@ class OperatorRuns:
             "identity": user.identity,
             "org_id": self._settings.fallback_org,
             "permissions": sorted(permissions),
-            **more,
+            **more_claims,
         }
 
 
@@ -134,24 +134,24 @@ def _check_names_interrupts(resume: object) -> None:
     if isinstance(resume, Mapping) and resume:
         names_interrupts = all(INTERRUPT_ID.fullmatch(key) for key in resume)
     if not names_interrupts:
-        how = '{"resume": {"<id>": {"decisions": [...]}}}'
+        form = '{"resume": {"<id>": {"decisions": [...]}}}'
         raise HTTPException(
             422,
-            f"Operators approve writes here: a resume names the interrupts it answers: {how}.",
+            f"Operators approve writes here: a resume names the interrupts it answers: {form}.",
         )
 
 
-def _proved_claims(user: User) -> dict[str, object]:
+def _claims_of_token(user: User) -> dict[str, object]:
     """What the operator's token proves: the claims of their own groups, and when these expire.
 
     They are the operator's own also in a run that is resumed for somebody. The firings of a cron
     are not stamped with it: they have no groups, and operate until the cron is deleted.
     """
-    proved = dict[str, object]()
+    proved_claims = dict[str, object]()
     groups = claim(user, "claims")
     if isinstance(groups, Mapping) and groups:
-        proved["claims"] = {**groups}
+        proved_claims["claims"] = {**groups}
     expires_at = claim(user, "expires_at")
     if expires_at is not None:
-        proved["expires_at"] = expires_at
-    return proved
+        proved_claims["expires_at"] = expires_at
+    return proved_claims

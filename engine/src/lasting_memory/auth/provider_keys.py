@@ -50,7 +50,7 @@ class KeySet:
         self._keys: list[jwt.PyJWK] = []
         self._fetched_at = float("-inf")
         self._tried_at = float("-inf")
-        self._fetching: asyncio.Task[None] | None = None
+        self._fetch_task: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None, algorithm: str | None = None) -> jwt.PyJWK:
         """The key of this id; without an id, the only key of the token's algorithm.
@@ -62,10 +62,10 @@ class KeySet:
         age = time.monotonic() - self._fetched_at
         is_known = age < KEPT_SECONDS and self._find(key_id, algorithm) is not None
         if not is_known or age > REFRESH_SECONDS:
-            fetching = self._start_fetching()
-            if fetching is not None and not is_known:
+            fetch_task = self._start_fetching()
+            if fetch_task is not None and not is_known:
                 # Callers share one fetch, which goes on when one of them hangs up.
-                await asyncio.wait([fetching])
+                await asyncio.wait([fetch_task])
         if time.monotonic() - self._fetched_at >= KEPT_SECONDS:
             raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
         key = self._find(key_id, algorithm)
@@ -81,24 +81,24 @@ class KeySet:
         """The fetch that is under way, started if there is none; None shortly after the last."""
         if time.monotonic() - self._tried_at <= COOLDOWN_SECONDS:
             return None
-        if self._fetching is None or self._fetching.done():
-            self._fetching = asyncio.create_task(self._fetch())
-        return self._fetching
+        if self._fetch_task is None or self._fetch_task.done():
+            self._fetch_task = asyncio.create_task(self._fetch())
+        return self._fetch_task
 
     def _find(self, key_id: str | None, algorithm: str | None) -> jwt.PyJWK | None:
         """The cached key of this id; without an id, that of the algorithm, if there is just one.
 
         None if there is none.
         """
-        matching = list[jwt.PyJWK]()
+        matches = list[jwt.PyJWK]()
         for key in self._keys:
             if key_id is not None and key.key_id == key_id:
                 return key
             if key_id is None and key.algorithm_name == algorithm:
-                matching.append(key)
-        if len(matching) != 1:
+                matches.append(key)
+        if len(matches) != 1:
             return None
-        return matching[0]
+        return matches[0]
 
     async def _fetch(self) -> None:
         """Fetch the keys into the cache. A failure is logged, and the old ones stay."""
@@ -125,10 +125,10 @@ def usable_keys(answer: bytes) -> list[jwt.PyJWK]:
     Raises any error if it is no key set, or has no such key.
     """
     key_set = jwt.PyJWKSet.from_dict(json.loads(answer))
-    usable = [key for key in key_set.keys if _is_usable(key)]
-    if not usable:
+    keys = [key for key in key_set.keys if _is_usable(key)]
+    if not keys:
         raise ValueError("it has no key that tokens may be signed with")
-    return usable
+    return keys
 
 
 def _is_usable(key: jwt.PyJWK) -> bool:

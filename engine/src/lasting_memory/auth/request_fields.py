@@ -57,25 +57,25 @@ def _without_nulls(value: object) -> object:
     return {name: field for name, field in value.items() if field is not None}
 
 
-def checked(kind: TypeAdapter[_Value], value: object, where: str) -> _Value:
+def checked(kind: TypeAdapter[_Value], value: object, place: str) -> _Value:
     """A value as its type has it. Raises `HTTPException` 422 that names the invalid field.
 
-    `where` is the place of the value in the request, such as "config".
+    `place` is the place of the value in the request, such as "config".
     """
     try:
         return kind.validate_python(value)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         problem = problems[0]
-        parts = [str(part)[:100] for part in (where, *problem["loc"])]
+        parts = [str(part)[:100] for part in (place, *problem["loc"])]
         path = ".".join(parts)
         shown_value = reprlib.repr(problem["input"])
         message = problem["msg"]
         raise HTTPException(422, f"{path} is {shown_value}: {message}.") from None
 
 
-def rebuild(target: MutableMapping[str, object], kind: TypeAdapter[_Object], where: str) -> None:
+def rebuild(target: MutableMapping[str, object], kind: TypeAdapter[_Object], place: str) -> None:
     """Replace the content of an object by what its type keeps of it, in place."""
-    rebuilt = checked(kind, target, where)
+    fields = checked(kind, target, place)
     target.clear()
-    target.update(rebuilt)
+    target.update(fields)

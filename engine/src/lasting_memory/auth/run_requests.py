@@ -87,27 +87,29 @@ def reserved(key: object) -> bool:
     """Whether clients may not set a key of metadata."""
     if key in marks.setting.get():
         return False
-    return key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES)
+    if key in RESERVED_METADATA:
+        return True
+    return str(key).startswith(RESERVED_PREFIXES)
 
 
-def _settable_metadata(sent: object) -> object:
+def _settable_metadata(value: object) -> object:
     """Metadata without what clients may not set. Raises `ValueError` for values of other types.
 
     Only A2A's routes send an object: the ids of its tasks.
     """
-    if sent is None:
+    if value is None:
         return {}
-    if not isinstance(sent, Mapping):
-        return sent
+    if not isinstance(value, Mapping):
+        return value
     metadata = dict[object, object]()
-    for key, value in sent.items():
+    for key, field in value.items():
         if reserved(key):
             continue
-        if key != "a2a" and isinstance(value, Mapping):
+        if key != "a2a" and isinstance(field, Mapping):
             raise ValueError("send texts, numbers and booleans")
-        metadata[key] = value
+        metadata[key] = field
     # Otherwise somebody's conversation would be remembered unawares.
-    if not isinstance(sent.get(TEMPORARY), bool | None):
+    if not isinstance(value.get(TEMPORARY), bool | None):
         raise ValueError("temporary: send true, or leave it out")  # noqa: TRY004  # pydantic names the field
     return metadata
 
@@ -237,11 +239,13 @@ def _rebuilt_context(
 
 def _rebuilt_command(command: Mapping[str, object]) -> dict[str, object] | None:
     """The known fields of a command. None without any: langgraph fails at an empty command."""
-    rebuilt = dict[str, object]()
+    fields = dict[str, object]()
     for name, value in command.items():
         if name in ("resume", "update", "goto") and value is not None:
-            rebuilt[name] = value
-    return rebuilt or None
+            fields[name] = value
+    if not fields:
+        return None
+    return fields
 
 
 def rebuild_config(config: MutableMapping[str, object], *, operator: bool) -> None:
@@ -249,7 +253,9 @@ def rebuild_config(config: MutableMapping[str, object], *, operator: bool) -> No
 
     Raises `HTTPException` 422 if a field is invalid.
     """
-    config_type = _OPERATORS_CONFIG if operator else _CONFIG
+    config_type = _CONFIG
+    if operator:
+        config_type = _OPERATORS_CONFIG
     rebuild(config, config_type, "config")
 
 

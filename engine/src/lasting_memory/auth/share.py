@@ -49,47 +49,51 @@ class Share:
         self._limits = limits
         self._under_way = Counter[str]()
         self._refilled_at = monotonic()
-        self._remaining = float(limits.requests_at_once)
+        self._remaining_requests = float(limits.requests_at_once)
         # Threads that got a run while they had another: the platform calls them idle when one of
         # the two is cancelled.
-        self.crowded = set[str]()
+        self.crowded_threads = set[str]()
         # Runs that may be created and of which the platform may know nothing yet, by id.
-        self.admitted = dict[str, AdmittedRun]()
+        self.admitted_runs = dict[str, AdmittedRun]()
         # The busy threads that the platform listed last.
-        self._listed = frozenset[str]()
+        self._listed_threads = frozenset[str]()
 
     def take_unlisted(
-        self, admitted: Mapping[str, AdmittedRun], busy: Collection[str]
+        self, admitted_runs: Mapping[str, AdmittedRun], busy_threads: Collection[str]
     ) -> dict[str, AdmittedRun]:
         """Of these admitted runs those that are not among the platform's busy threads.
 
         A busy thread that the platform lists for the first time may be that of a run which was to
         create its own. Such a run counts as listed from now on, and is no longer admitted.
         """
-        new_threads = set(busy) - self._listed
-        for run in admitted.values():
+        new_threads = set(busy_threads) - self._listed_threads
+        for run in admitted_runs.values():
             if run.thread_id is not None:
                 new_threads.discard(run.thread_id)
-        self._listed = frozenset(busy)
-        unlisted = dict[str, AdmittedRun]()
-        for run_id, run in admitted.items():
+        self._listed_threads = frozenset(busy_threads)
+        unlisted_runs = dict[str, AdmittedRun]()
+        for run_id, run in admitted_runs.items():
             if run.thread_id is None and new_threads:
                 new_threads.pop()
-                self.admitted.pop(run_id, None)
+                self.admitted_runs.pop(run_id, None)
             else:
-                unlisted[run_id] = run
-        return unlisted
+                unlisted_runs[run_id] = run
+        return unlisted_runs
 
     def admitted_on(self, thread_id: str) -> set[str]:
         """Ids of the admitted runs on a thread."""
-        return {run_id for run_id, run in self.admitted.items() if run.thread_id == thread_id}
+        run_ids = set[str]()
+        for run_id, run in self.admitted_runs.items():
+            if run.thread_id == thread_id:
+                run_ids.add(run_id)
+        return run_ids
 
     def _refill(self) -> None:
         """Put back into the bucket what the time since the last call brings, up to a whole share."""
         now = monotonic()
         seconds = now - self._refilled_at
-        refilled = self._remaining + seconds * self._limits.requests_per_second
-        self._remaining = min(self._limits.requests_at_once, refilled)
+        refilled_requests = self._remaining_requests + seconds * self._limits.requests_per_second
+        self._remaining_requests = min(self._limits.requests_at_once, refilled_requests)
         self._refilled_at = now
 
     def charge(self, requests: float) -> None:
@@ -98,8 +102,9 @@ class Share:
         At most another whole share is owed.
         """
         self._refill()
-        most_owed = min(self._remaining, -self._limits.requests_at_once)
-        self._remaining = max(self._remaining - requests, most_owed)
+        lowest_balance = min(self._remaining_requests, -self._limits.requests_at_once)
+        balance = self._remaining_requests - requests
+        self._remaining_requests = max(balance, lowest_balance)
 
     async def request(self, requests: float = 1) -> None:
         """Return when so many requests may proceed.
@@ -107,8 +112,8 @@ class Share:
         Raises `HTTPException` 429 after the longest wait: an early refusal would invite retries.
         """
         self._refill()
-        lacking = requests - self._remaining
-        wait = max(lacking / self._limits.requests_per_second, 0)
+        missing_requests = requests - self._remaining_requests
+        wait = max(missing_requests / self._limits.requests_per_second, 0)
         if wait > MAX_REQUEST_WAIT_SECONDS:
             await sleep(MAX_REQUEST_WAIT_SECONDS)
             raise HTTPException(
@@ -116,7 +121,7 @@ class Share:
                 "You have sent or asked for too much; slow down.",
                 {"Retry-After": str(math.ceil(wait))},
             )
-        self._remaining -= requests
+        self._remaining_requests -= requests
         if wait > 0:
             await sleep(wait)
 

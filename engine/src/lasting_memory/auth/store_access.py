@@ -28,10 +28,9 @@ async def check_store_access(
 
     People read their own memory and their organization's policies. The agent or an operator writes
     them. With the permission `policies:write` people also write the policies of their own
-    organization, and the log says so; `value` then has the policy's text and nothing
-    else. Raises `HTTPException` 403 or 422,
-    and `RefusedWrite` for a policy that
-    no prompt could show, or that a check of the deployment refuses.
+    organization, and the log says so; `value` then has the policy's text and nothing else. Raises
+    `HTTPException` 403 or 422, and `RefusedWrite` for a policy that no prompt could show, or that a
+    check of the deployment refuses.
     """
     namespace = tuple(value.get("namespace") or ())
     if caller.is_operator:
@@ -101,16 +100,16 @@ async def _check_policy_change(
     store = await platform.store()
     namespace = namespaces.policies(actor.org_id)
     item = await store.aget(namespace, key)
-    before = None
+    old_text = None
     if item:
-        before = text_of(item)
-    after = None
+        old_text = text_of(item)
+    new_text = None
     if policy:
         content = policy.get("content")
         if isinstance(content, str):  # as `check_policy` wants it
-            after = content
+            new_text = content
     author = Author("person", actor.user_id)
-    change = Change(f"/policies{key}", before, after, author)
+    change = Change(f"/policies{key}", old_text, new_text, author)
     await platform.in_thread(check_change, deployment, change)
 
 

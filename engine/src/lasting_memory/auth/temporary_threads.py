@@ -36,10 +36,10 @@ class TemporaryThreads:
         self._failures += 1
         if monotonic() - self._logged_at < _LOG_SECONDS:
             return
-        what = "Expired temporary conversations were not deleted; they stay until the next try"
+        failure = "Expired temporary conversations were not deleted; they stay until the next try"
         logger.warning(
             "%s. Failures since this was last said: %d. %r",
-            what,
+            failure,
             self._failures,
             error,
             exc_info=error,

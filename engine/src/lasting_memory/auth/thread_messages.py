@@ -3,27 +3,24 @@
 langgraph's reducer puts a message in the place of the thread's message with its id, wherever that
 stands. So a client could change what was said long ago, or the call that an operator is asked to
 approve. Front ends send the messages that they have once more. A message that is the same as the
-thread's is an echo: it is dropped, and the thread's own stays. Below, the messages of a request are
-`sent`, those of its thread are `stored`. Two messages are the same if their substance is: what they
-say and do, without names and marks.
+thread's is an echo: it is dropped, and the thread's own stays. A sent message is one of a request, a
+stored message one of its thread. Two messages are the same if their substance is
+(`message_substance.py`).
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from langchain_core.messages import (
-    AIMessage,
     BaseMessage,
     HumanMessage,
     RemoveMessage,
-    ToolMessage,
 )
 from langgraph_sdk import Auth
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
-from lasting_memory import platform, sent_content
+from lasting_memory import platform
 from lasting_memory.auth.handler_values import (
     RunKwargs,
     RunState,
@@ -31,10 +28,10 @@ from lasting_memory.auth.handler_values import (
     configurable_of,
 )
 from lasting_memory.auth.message_forms import as_list, parsed_message, parsed_messages
+from lasting_memory.auth.message_substance import Substance, substance_of
 from lasting_memory.platform import get_client
 
 HTTPException = Auth.exceptions.HTTPException
-_NO_TEXT = {"type": "text", "text": ""}
 
 
 def sent_messages(kwargs: RunState) -> list[BaseMessage]:
@@ -92,19 +89,19 @@ async def check_messages(thread: Thread | None, kwargs: RunKwargs) -> None:
     Drops the echoes of the thread's messages from `kwargs`. Raises `HTTPException` 422 or 409 for
     anything else, with the message's id.
     """
-    sent = await platform.in_thread(sent_messages, kwargs)
-    ids_to_remove = removed_ids(sent)
+    messages = await platform.in_thread(sent_messages, kwargs)
+    ids_to_remove = removed_ids(messages)
     if ids_to_remove:
         await _check_removed(thread, ids_to_remove)
-    sent_with_ids = list[BaseMessage]()
-    for message in sent:
+    messages_with_ids = list[BaseMessage]()
+    for message in messages:
         if isinstance(message, RemoveMessage):
             continue
         if message.id and message.id not in ids_to_remove:
-            sent_with_ids.append(message)
-    if thread is None or not sent_with_ids:
+            messages_with_ids.append(message)
+    if thread is None or not messages_with_ids:
         return
-    echoed_ids = await _echoed_ids(thread, kwargs, sent_with_ids)
+    echoed_ids = await _echoed_ids(thread, kwargs, messages_with_ids)
     if echoed_ids:
         await platform.in_thread(_drop_messages, kwargs, echoed_ids)
 
@@ -118,9 +115,9 @@ async def _check_removed(thread: Thread | None, ids_to_remove: set[str]) -> None
     """
     values: Mapping[str, object] = {}
     if thread:
-        current = await get_client().threads.get(thread["thread_id"])
-        values = current["values"] or {}
-        if current["status"] == "busy":
+        current_thread = await get_client().threads.get(thread["thread_id"])
+        values = current_thread["values"] or {}
+        if current_thread["status"] == "busy":
             raise HTTPException(
                 409,
                 "A run goes on in this conversation; wait for its end before you replace your last message.",
@@ -135,16 +132,23 @@ async def _check_removed(thread: Thread | None, ids_to_remove: set[str]) -> None
             422,
             "Only your last message can be replaced, with all that follows it; remove just these.",
         )
-    summarized = None  # how many of the first messages a summary stands for
-    event = values.get("_summarization_event")
-    if isinstance(event, Mapping):
-        summarized = event.get("cutoff_index")
     # The model would see the summary, and not the new message.
-    if isinstance(summarized, int) and summarized > start:
+    if _summary_length(values) > start:
         raise HTTPException(
             409,
             "Your last message has been summarized meanwhile and cannot be replaced; send another one.",
         )
+
+
+def _summary_length(values: Mapping[str, object]) -> int:
+    """How many of a thread's first messages a summary stands for; 0 without one."""
+    event = values.get("_summarization_event")
+    if not isinstance(event, Mapping):
+        return 0
+    length = event.get("cutoff_index")
+    if not isinstance(length, int):
+        return 0
+    return length
 
 
 def _start_of_last_turn(messages: Sequence[object]) -> int | None:
@@ -163,21 +167,23 @@ def _id_of(message: object) -> str:
     return str(message.get("id"))
 
 
-async def _echoed_ids(thread: Thread, kwargs: RunKwargs, sent: Sequence[BaseMessage]) -> set[str]:
-    """Ids of the sent messages that the thread has in the same words.
+async def _echoed_ids(
+    thread: Thread, kwargs: RunKwargs, messages: Sequence[BaseMessage]
+) -> set[str]:
+    """Ids of those sent messages that the thread has in the same words.
 
     Raises `HTTPException` for a message that would replace another one.
     """
     thread_id = str(thread["thread_id"])
-    current = await get_client().threads.get(thread_id)
-    stored = messages_in(current["values"])
+    current_thread = await get_client().threads.get(thread_id)
+    stored_messages = messages_in(current_thread["values"])
     configurable = configurable_of(kwargs["config"])
     checkpoint_id = checkpoint_of(configurable)
     if checkpoint_id:
         # The run begins there. That checkpoint may have messages that the thread has no more.
-        stored += await messages_at(thread_id, checkpoint_id)
-    is_busy = current["status"] == "busy"
-    return await platform.in_thread(_find_echoes, stored, sent, is_busy=is_busy)
+        stored_messages += await messages_at(thread_id, checkpoint_id)
+    is_busy = current_thread["status"] == "busy"
+    return await platform.in_thread(_find_echoes, stored_messages, messages, is_busy=is_busy)
 
 
 async def messages_at(thread_id: str, checkpoint_id: str) -> list[object]:
@@ -199,17 +205,17 @@ def messages_in(values: object) -> list[object]:
 
 
 def _find_echoes(
-    stored: Sequence[object], sent: Sequence[BaseMessage], *, is_busy: bool
+    stored_messages: Sequence[object], messages: Sequence[BaseMessage], *, is_busy: bool
 ) -> set[str]:
-    """Ids of the sent messages that are among the stored ones, with the same substance.
+    """Ids of those sent messages that are among the stored ones, with the same substance.
 
     `is_busy` says whether a run goes on in the thread. Raises `HTTPException` 422 for a message
     with the id of another one, and 409 for one that may replace an answer which is coming in.
     """
-    sent_ids = {message.id for message in sent}
-    substances_by_id = _substances_by_id(stored, sent_ids)
+    sent_ids = {message.id for message in messages}
+    substances_by_id = _substances_by_id(stored_messages, sent_ids)
     echoed_ids = set[str]()
-    for message in sent:
+    for message in messages:
         message_id = str(message.id)
         stored_substances = substances_by_id.get(message_id, [])
         sent_substance = substance_of(message)
@@ -231,33 +237,15 @@ def _find_echoes(
     return echoed_ids
 
 
-class _ToolCall(NamedTuple):
-    name: str
-    args: dict[str, object]
-    id: str | None
-
-
-class Substance(NamedTuple):
-    """What is said or done in a message.
-
-    Names, marks and other data beside it do not count: clients add some, and leave out others.
-    """
-
-    role: str
-    blocks: list[dict[str, object]]
-    tool_calls: list[_ToolCall]
-    answered_call: str | None
-
-
 def _substances_by_id(
-    stored: Sequence[object], sent_ids: set[str | None]
+    stored_messages: Sequence[object], sent_ids: set[str | None]
 ) -> dict[str, list[Substance]]:
     """The substances of the stored messages whose id is sent, too.
 
     One id may have several: at the checkpoint where the run begins, and in the thread now.
     """
     substances_by_id = dict[str, list[Substance]]()
-    for message in stored:
+    for message in stored_messages:
         if not isinstance(message, Mapping) or message.get("id") not in sent_ids:
             continue
         message_id = str(message["id"])
@@ -265,37 +253,6 @@ def _substances_by_id(
         substances = substances_by_id.setdefault(message_id, [])
         substances.append(substance_of(parsed))
     return substances_by_id
-
-
-def substance_of(message: BaseMessage) -> Substance:
-    """What is said or done in a message, to be compared."""
-    substance = Substance(message.type, _blocks_of(message), [], None)
-    if isinstance(message, AIMessage):
-        for call in message.tool_calls:
-            tool_call = _ToolCall(call["name"], call["args"], call["id"])
-            substance.tool_calls.append(tool_call)
-    if isinstance(message, ToolMessage):
-        return substance._replace(answered_call=message.tool_call_id)
-    return substance
-
-
-def _blocks_of(message: BaseMessage) -> list[dict[str, object]]:
-    """A message's content as blocks, without empty texts, cache marks, and fields that are null."""
-    blocks = [_block_of(part) for part in as_list(message.content)]
-    comparable = list[dict[str, object]]()
-    for block in as_list(sent_content.without_cache_marks(blocks)):
-        if block == _NO_TEXT or not isinstance(block, Mapping):
-            continue
-        fields = {name: value for name, value in block.items() if value is not None}
-        comparable.append(fields)
-    return comparable
-
-
-def _block_of(part: object) -> object:
-    """A part of a message's content as a block: a text stands for a block with that text."""
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return part
 
 
 def _drop_messages(kwargs: RunState, message_ids: set[str]) -> None:
@@ -327,9 +284,9 @@ def _without_messages(state: Mapping[str, object], message_ids: set[str]) -> Map
 
 def _without_ids(messages: object, message_ids: set[str]) -> list[object]:
     """Those of the messages, as they were sent, that have none of these ids."""
-    remaining = list[object]()
-    for sent in as_list(messages):
-        parsed = parsed_message(sent)
-        if parsed.id not in message_ids:
-            remaining.append(sent)
-    return remaining
+    remaining_messages = list[object]()
+    for sent_message in as_list(messages):
+        message = parsed_message(sent_message)
+        if message.id not in message_ids:
+            remaining_messages.append(sent_message)
+    return remaining_messages

@@ -75,8 +75,8 @@ class Tokens:
         Raises a 401 for a missing or unusable token, and
         `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
         """
-        scheme, _, token = (authorization or "").partition(" ")
-        token = token.strip()
+        scheme, _, credentials = (authorization or "").partition(" ")
+        token = credentials.strip()
         if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS:
             if self._settings.uses_jwt:
                 claims = await self._verified_claims(token)
@@ -103,8 +103,8 @@ class Tokens:
         """The claims of a development token, `dev:<org>:<identity>?<claim>=<value>`. Raises a 401
         for another form.
         """
-        org, _, rest = token.removeprefix("dev:").partition(":")
-        name, _, query = rest.partition("?")
+        org, _, name_and_query = token.removeprefix("dev:").partition(":")
+        name, _, query = name_and_query.partition("?")
         # Strictly: with a character in place of each wrong byte, two tokens would be one person
         try:
             name = unquote(name, errors="strict")
@@ -136,11 +136,14 @@ class Tokens:
         """The claims of a JSON web token whose signature and times are right. Raises a 401 for any
         other.
         """
+        algorithms = ["HS256"]
+        if self._keys:
+            algorithms = ASYMMETRIC
         try:
             return jwt.decode(
                 token,
                 await self._key_of(token),
-                algorithms=ASYMMETRIC if self._keys else ["HS256"],
+                algorithms=algorithms,
                 leeway=CLOCK_SKEW_SECONDS,
                 # These three are checked here, by the claims that the settings name, and in the
                 # shapes that providers send.
@@ -222,7 +225,9 @@ class Tokens:
         if value is None:
             fix = "Operators name another with AUTH_AUDIENCE_CLAIM, e.g. client_id or azp."
             raise _refused(f"The token has no claim {path!r}, which names its audience. {fix}")
-        audiences = value if isinstance(value, list) else [value]
+        audiences = [value]
+        if isinstance(value, list):
+            audiences = value
         if not all(isinstance(audience, str) for audience in audiences):
             raise UnreadableClaimError(
                 f"{path!r} is {shape_of(value)}; use a text, or a list of texts"
@@ -241,9 +246,9 @@ class Tokens:
             return name  # which is refused
         identity = self._issuers.identity(issuer, name)
         if len(identity.encode()) > MAX_IDENTITY_BYTES:
-            what = f"with its issuer {shape_of(identity)}"
+            shape = shape_of(identity)
             raise UnreadableClaimError(
-                f"{path!r} is {what}; use at most {MAX_IDENTITY_BYTES} bytes together"
+                f"{path!r} is with its issuer {shape}; use at most {MAX_IDENTITY_BYTES} bytes together"
             )
         return identity
 
@@ -254,7 +259,7 @@ class Tokens:
         """
         permissions = texts_at(claims, self._settings.auth_permissions_claim)
         org_id = name_at(claims, self._settings.org_claim)
-        groups = {path: name_at(claims, path) for path in self._claims}
+        group_claims = self._group_claims_of(claims)
         if identity is None:
             raise _refused(f"The token has no claim {path!r}, which names the person.")
         if identity.startswith(RESERVED_PREFIX):
@@ -272,10 +277,21 @@ class Tokens:
             "org_id": org_id or self._settings.fallback_org,
             "permissions": permissions,
         }
-        group_claims = {path: name for path, name in groups.items() if name is not None}
         if group_claims:
             user["claims"] = group_claims
         return user
+
+    def _group_claims_of(self, claims: Mapping[str, object]) -> dict[str, str]:
+        """Those of a token's claims that are kept for routes which are a group's.
+
+        Raises `UnreadableClaimError`.
+        """
+        group_claims = dict[str, str]()
+        for path in self._claims:
+            name = name_at(claims, path)
+            if name is not None:
+                group_claims[path] = name
+        return group_claims
 
 
 def _check_verified(claims: Mapping[str, object], path: str) -> None:
@@ -287,11 +303,14 @@ def _check_verified(claims: Mapping[str, object], path: str) -> None:
     if verification is None:
         return
     value = claim_at(claims, verification)
-    if value is not True:
-        what = "is not there" if value is None else f"is {shape_of(value)}"
-        raise UnreadableClaimError(
-            f"{verification!r} {what}; {path!r} names a person only where it is true"
-        )
+    if value is True:
+        return
+    problem = f"is {shape_of(value)}"
+    if value is None:
+        problem = "is not there"
+    raise UnreadableClaimError(
+        f"{verification!r} {problem}; {path!r} names a person only where it is true"
+    )
 
 
 def _expiry_of(claims: Mapping[str, object]) -> int:
