@@ -24,13 +24,14 @@ from lasting_memory.consolidation import (
     exported_dream,
     go_on_with_dream,
     records,
+    run_beginning,
     start_dream,
     stop_dream,
 )
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.dream_files import Spoken
+from lasting_memory.consolidation.dream_progress import tokens_spent
 from lasting_memory.consolidation.dream_threads import CALL_TOKENS
-from lasting_memory.consolidation.dreaming import tokens_spent
 from lasting_memory.consolidation.dreams import Dream
 from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.record import Record
@@ -159,7 +160,7 @@ def dreaming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Dreaming:
     monkeypatch.setattr(run_module, "get_client", lambda: platform)
-    monkeypatch.setattr(run_module, "SLOTS", Slots())
+    monkeypatch.setattr(run_beginning, "SLOTS", Slots())
     few = Consolidation(at_once=1_000, batch_tokens=60)
     deployment = replace(deployed(), consolidation=few)
     built = graph(deployment, build=build_consolidation_agent).graph

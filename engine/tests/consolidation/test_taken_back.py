@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lasting_memory.consolidation.guard import without
+from lasting_memory.consolidation.returning_lines import returning
 from lasting_memory.consolidation.said_since import last_words
-from lasting_memory.consolidation.taken_back import Dated, returning, taken_back
+from lasting_memory.consolidation.taken_back import Dated, taken_back
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import Changed, Declined
 from lasting_memory.people.identity import Author

@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from lasting_memory.auth.share import share_of
-from lasting_memory.consolidation import REHEARSING
-from lasting_memory.consolidation import run as run_module
+from lasting_memory.consolidation import REHEARSING, run_beginning
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.consolidation.slots import Slots
 from lasting_memory.consolidation.turns import Places
@@ -199,7 +198,7 @@ def blocked(
     """Events by person: until one is set, the model of their first run says nothing. One
     consolidation works at once.
     """
-    monkeypatch.setattr(run_module, "SLOTS", Slots())
+    monkeypatch.setattr(run_beginning, "SLOTS", Slots())
     few = replace(deployed(), consolidation=Consolidation(at_once=1))
     run.built = graph(few, build=build_consolidation_agent).graph
     run.built.store = run.store
@@ -214,7 +213,7 @@ def is_of(person: str, body: Any) -> bool:
 
 
 def runs_waiting() -> list[str]:
-    return [each.person.user_id for each in run_module.SLOTS._turns._waiting]
+    return [each.person.user_id for each in run_beginning.SLOTS._turns._waiting]
 
 
 async def test_the_run_of_who_had_a_slot_longest_ago_is_next_and_others_are_told(

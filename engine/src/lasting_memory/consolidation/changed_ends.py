@@ -11,7 +11,8 @@ from datetime import date
 from typing import NamedTuple
 
 from lasting_memory.consolidation.facts import Findings, Key, fact_lines
-from lasting_memory.consolidation.taken_back import Comparison, Dated, finding_of
+from lasting_memory.consolidation.returning_lines import Comparison, finding_of
+from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory.ends import end_of, may_have_ends
 from lasting_memory.memory.proposals import Changed

@@ -11,18 +11,15 @@ from dataclasses import dataclass, field, replace
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
+from lasting_memory.consolidation.confirmation import confirm_lines_in_memory
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.due import Positions
 from lasting_memory.consolidation.facts import facts_of
 from lasting_memory.consolidation.judging import Verdict
+from lasting_memory.consolidation.new_turns import Positions
 from lasting_memory.consolidation.no_batch import ERASED
-from lasting_memory.consolidation.positions import (
-    Position,
-    position_gets,
-    positions_in,
-)
+from lasting_memory.consolidation.positions import Position, position_gets, positions_in
 from lasting_memory.consolidation.record import Note, Record, note, now
-from lasting_memory.consolidation.sources import confirm_lines_in_memory
+from lasting_memory.consolidation.record_keeping import keep_record
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Proposal, diffs
@@ -65,7 +62,7 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
         await _undo(draft, verdict, outcome)
         return await _drop(draft, reason)
     await _raise(draft, outcome.record)
-    await draft.keep(outcome.record, outcome.positions)
+    await keep_record(draft, outcome.record, outcome.positions)
     return outcome.record
 
 
@@ -150,9 +147,6 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     return replace(record, proposed=proposed)
 
 
-# --- Applied or proposed
-
-
 async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
     """Change memory. Returns the record; if some files refused their changes, one that says so."""
     refused = await draft.memory.apply(verdict.changed, draft.author, verdict.sources)
@@ -201,9 +195,6 @@ async def _propose(draft: Draft, proposal: Proposal, record: Record) -> Record:
     return replace(record, status="proposed")
 
 
-# --- Not committed
-
-
 def _leave_due(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     """What is done where the verdict has a problem: nothing. The conversations stay due, and come
     after others.
@@ -242,7 +233,7 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
             continue
         times = position.failed + 1
         positions[item.thread_id] = replace(position, failed=times)
-    await draft.keep(failed, positions)
+    await keep_record(draft, failed, positions)
     return failed
 
 
@@ -268,5 +259,5 @@ async def _drop(draft: Draft, reason: str) -> Record:
     if reason == ERASED:
         why = note("fact_deleted")
     dropped = draft.record.ended("undone", reason, notes=[why])
-    await draft.keep(dropped, quotes_facts=False)
+    await keep_record(draft, dropped, quotes_facts=False)
     return dropped

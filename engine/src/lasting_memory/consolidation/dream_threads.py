@@ -13,8 +13,8 @@ from deepagents.backends.protocol import FileData
 from langgraph_sdk.client import ThreadsClient
 
 from lasting_memory.consolidation.dreams import Dream, StoredDream, ThreadUpdates
-from lasting_memory.consolidation.due import NewTurns, Positions, read_new_turns
 from lasting_memory.consolidation.kept_out import KeptOut
+from lasting_memory.consolidation.new_turns import NewTurns, Positions, read_new_turns
 from lasting_memory.consolidation.owners import Owner, owner_of
 from lasting_memory.consolidation.positions import Position
 from lasting_memory.conversations.marks import stays_out
@@ -33,9 +33,6 @@ _CALLS = 4
 CALL_TOKENS = 6_000
 # When conversations changed last, by id.
 TimeStamps = dict[str, str]
-
-
-# --- What there is to read
 
 
 async def readable(deployment: Deployment, threads: ThreadsClient, owner: Owner) -> TimeStamps:
@@ -167,9 +164,6 @@ class LoadedDream:
 def _is_given_up(position: Position) -> bool:
     """Whether a conversation with this position is no longer read."""
     return position.setbacks >= MOST_SETBACKS
-
-
-# --- What it takes
 
 
 class Estimate(NamedTuple):

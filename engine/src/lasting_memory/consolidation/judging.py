@@ -16,40 +16,22 @@ from deepagents.backends.protocol import FileData
 from lasting_memory import platform
 from lasting_memory.agent.answers import CUT, SILENT, says_something
 from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
 from lasting_memory.consolidation.facts import Findings, Key, TextFile
+from lasting_memory.consolidation.left_out import LeftOut
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
-from lasting_memory.consolidation.permitted_changes import ForbiddenChange, permitted_part, verbs
+from lasting_memory.consolidation.permitted_changes import permitted_part
 from lasting_memory.consolidation.record import Note, note
+from lasting_memory.consolidation.returning_lines import returning as lines_returning
 from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
 from lasting_memory.consolidation.stored_memory import read_stored_memory
 from lasting_memory.consolidation.taken_back import Dated, still_gone
-from lasting_memory.consolidation.taken_back import returning as lines_returning
 from lasting_memory.deployment import Source
 from lasting_memory.memory.controls import PAUSED, Controls
 from lasting_memory.memory.folder import sources_of_files
 from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, rules_of, texts
-
-RETURNING = (
-    "The person took this back, and has not said it again since: {lines}. What was said earlier does not count, however it is "
-    "worded; leave it out."
-)
-INVENTED = (
-    "This says what stands nowhere in what you were given: {lines}. Leave it out, or use its words."
-)
-DOUBTFUL = (
-    "A text from elsewhere says this, and the person did not say it: {lines}. Leave it out, however it is "
-    "worded."
-)
-FORBIDDEN = "Consolidation may only {verbs} lines and fields here. Leave this out: {lines}."
-# As the person reads it.
-NOT_DONE = "Not done, because consolidation may only {verbs} here: {lines}."
-# Lines left out for one reason that the model is told of, and characters of each.
-_LINES_TOLD = 5
-_LINE_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +67,6 @@ class _PresentMemory(NamedTuple):
     taken_back: Mapping[Key, Dated]
     ends_taken_back: Mapping[DatedKey, Dated]
     sources: Mapping[str, Source]
-
-
-@dataclass(slots=True)
-class _LeftOut:
-    """What is left out of a draft. The module's docstring defines the four words."""
-
-    returning: Findings = field(default_factory=Findings)
-    invented: Findings = field(default_factory=Findings)
-    forbidden: Sequence[ForbiddenChange] = ()
-    doubtful: Findings = field(default_factory=Findings)
-
-
-class _Reason(NamedTuple):
-    """Why lines are left out: the word of the person's note, and the sentence for the model."""
-
-    note_kind: str
-    sentence: str
-    lines_for_model: Sequence[str]
-    lines_for_person: Sequence[str]
 
 
 class _Refusal(NamedTuple):
@@ -178,7 +141,7 @@ async def _judge_changes(draft: Draft) -> Verdict:
     edited = await memory_of_copy.read()
     changed = await platform.in_thread(_changes_of, draft, edited)
     if not changed:
-        return _verdict(draft, _LeftOut())
+        return _verdict(draft, LeftOut())
     memory = await _present_memory(draft)
     verdict = await platform.in_thread(_judge_lines, draft, changed, memory)
     if verdict.problem:
@@ -222,14 +185,11 @@ async def _present_memory(draft: Draft) -> _PresentMemory:
     return _PresentMemory(files, taken_back, ends_taken_back, sources)
 
 
-# --- Lines that are left out
-
-
 def _judge_lines(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Verdict:
     """A verdict on the changes without the lines that are left out: all of it but whether memory
     can take them. Blocks.
     """
-    left_out = _LeftOut()
+    left_out = LeftOut()
     left_out.returning = _returning(draft, changed, memory)
     left_out.invented = _invented(draft, changed)
     unwanted_lines = {*left_out.returning, *left_out.invented}
@@ -268,108 +228,14 @@ def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
     return guard.invented(changed, draft.source, draft.rules)
 
 
-def _verdict(draft: Draft, left_out: _LeftOut) -> Verdict:
+def _verdict(draft: Draft, left_out: LeftOut) -> Verdict:
     """A verdict that says what is left out, and why, and nothing else. The reading of a text that
     was brought notes it, too.
     """
-    permitted_verbs = verbs(draft.rules.may)
-    sentences = list[str]()
-    notes = list[Note]()
-    for reason in _reasons(left_out):
-        if not reason.lines_for_model:
-            continue
-        lines = _first(reason.lines_for_model)
-        sentence = reason.sentence.format(lines=lines, verbs=permitted_verbs)
-        sentences.append(sentence)
-        for_person = note(reason.note_kind, *reason.lines_for_person)
-        notes.append(for_person)
+    explanation = left_out.explanation(draft.rules.may)
     if draft.reading:
-        _note_for_reading(draft.reading, left_out, permitted_verbs)
-    text = " ".join(sentences)
-    return Verdict(left_out=text, notes=notes)
-
-
-def _reasons(left_out: _LeftOut) -> list[_Reason]:
-    """The four reasons to leave lines out, each with its lines, which may be none."""
-    returning = left_out.returning
-    invented = left_out.invented
-    doubtful = left_out.doubtful
-    forbidden = _as_texts(left_out.forbidden)
-    return [
-        _Reason(
-            note_kind="taken_back",
-            sentence=RETURNING,
-            lines_for_model=_with_paths(returning),
-            lines_for_person=_without_times(returning),
-        ),
-        _Reason(
-            note_kind="not_given",
-            sentence=INVENTED,
-            lines_for_model=_with_paths(invented),
-            lines_for_person=list(invented.values()),
-        ),
-        _Reason(
-            note_kind="not_allowed",
-            sentence=FORBIDDEN,
-            lines_for_model=forbidden,
-            lines_for_person=forbidden,
-        ),
-        _Reason(
-            note_kind="unconfirmed",
-            sentence=DOUBTFUL,
-            lines_for_model=_with_paths(doubtful),
-            lines_for_person=list(doubtful.values()),
-        ),
-    ]
-
-
-def _with_paths(findings: Findings) -> list[str]:
-    """The lines of findings behind their files' paths, as the model is told."""
-    lines = list[str]()
-    for (path, _), line in findings.items():
-        start = line[:_LINE_CHARS]
-        lines.append(f"{path}: {start}")
-    return lines
-
-
-def _without_times(returning: Findings) -> list[str]:
-    """What was taken back, without the time that `returning` says behind it."""
-    lines = list[str]()
-    for finding in returning.values():
-        line, _, _ = finding.rpartition(" (at ")
-        lines.append(line)
-    return lines
-
-
-def _as_texts(forbidden: Sequence[ForbiddenChange]) -> list[str]:
-    """Forbidden changes as the model and the person are told of them."""
-    return [str(change) for change in forbidden]
-
-
-def _first(lines: Sequence[str]) -> str:
-    """The first of these lines, as the model and the person are told."""
-    first = lines[:_LINES_TOLD]
-    return "; ".join(first)
-
-
-def _note_for_reading(reading: Reading, left_out: _LeftOut, permitted_verbs: str) -> None:
-    """Note what the person who brought a text is told of this attempt, in place of what was noted
-    of the one before.
-    """
-    returning = dict[Key, str]()
-    for _, key in left_out.returning:
-        returning[key] = " ".join(key)
-    reading.returning = returning
-    reading.invented = list(left_out.invented.values())
-    forbidden = _as_texts(left_out.forbidden)
-    if not forbidden:
-        reading.not_done = ""
-        return
-    lines = _first(forbidden)
-    reading.not_done = NOT_DONE.format(lines=lines, verbs=permitted_verbs)
-
-
-# --- Changes that are refused
+        left_out.note_for_reading(draft.reading, draft.rules.may)
+    return Verdict(left_out=explanation.for_model, notes=explanation.for_person)
 
 
 def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:

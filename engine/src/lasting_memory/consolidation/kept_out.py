@@ -8,7 +8,7 @@ later. A turn of the person is kept out together with the answers to it.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -17,26 +17,17 @@ from langgraph_sdk.client import LangGraphClient, RunsClient
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import RunSelectField, ThreadState
 
-from lasting_memory import platform, recall
-from lasting_memory.consolidation.facts import Facts, facts_of, weights_of
 from lasting_memory.consolidation.positions import hash_of
 from lasting_memory.consolidation.said_since import last_words
-from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.one_fact import Fact
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation
 
-# Conversations that a search for a wording finds, and busy ones of a person.
-_TALKS_FOUND = 20
-_TALKS_BUSY = 100
-# Wordings of a fact that are searched for.
-_WORDINGS = 10
 # Newest runs of a conversation, among which are those that wait or are at work now.
 _RUNS = 20
 # Newest runs of a conversation, among which are those that were under way then.
 _RUNS_READ = 100
-_SPEAKERS = ("user", "assistant")
+SPEAKERS = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +50,6 @@ class KeptOut:
             if has_hash or is_question_kept_out:
                 continue
             yield turn
-
-
-# --- Keep turns out
 
 
 async def keep_out(
@@ -91,7 +79,7 @@ async def _keep_out_op(
     run_ids = await _ids_of_runs_under_way(client, thread_id)
     # The state, not the values of the thread: it already has the message that a run at work was sent.
     state = await client.threads.get_state(thread_id)
-    talk = _talk(thread_id, state)
+    talk = talk_in_state(thread_id, state)
     hashes = set(map(hash_of, talk.turns))
     place = namespaces.kept_out(actor)
     before = await store.aget(place, thread_id)
@@ -118,14 +106,11 @@ async def _ids_of_runs_under_way(client: LangGraphClient, thread_id: str) -> set
     return run_ids
 
 
-def _talk(thread_id: str, state: ThreadState) -> Conversation:
+def talk_in_state(thread_id: str, state: ThreadState) -> Conversation:
     """What is said in a thread with this state."""
     values = state.get("values")
     thread = {"thread_id": thread_id, "values": values}
-    return conversation(thread, speakers=_SPEAKERS)
-
-
-# --- What is kept out
+    return conversation(thread, speakers=SPEAKERS)
 
 
 async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut:
@@ -162,80 +147,3 @@ async def _last_words_of(
         if text:
             texts.add(text)
     return texts
-
-
-# --- Conversations that say a fact
-
-
-async def saying(
-    store: BaseStore,
-    client: LangGraphClient,
-    actor: identity.Actor,
-    fact: Fact,
-    *,
-    deployment: Deployment,
-    began: journal.Began,
-) -> list[str]:
-    """The ids of a person's conversations in which somebody says a fact, in any order of its words."""
-    talks = list[Conversation]()
-    wordings = sorted(fact.wordings)
-    for wording in wordings[:_WORDINGS]:
-        results = await recall.search(
-            store,
-            client.threads,
-            actor,
-            wording,
-            _TALKS_FOUND,
-            agents=deployment.agents,
-            began=began,
-            routes=deployment.routes,
-        )
-        for match in results.matches:
-            talks.append(match.conversation)
-    # What is said at this moment is in no index.
-    talks += await _busy_talks(client, actor, deployment)
-    return await platform.in_thread(_ids_that_say, fact, talks)
-
-
-async def _busy_talks(
-    client: LangGraphClient, actor: identity.Actor, deployment: Deployment
-) -> list[Conversation]:
-    """A person's conversations in which a run is at work."""
-    busy = await client.threads.search(
-        metadata=asdict(actor), status="busy", limit=_TALKS_BUSY, select=["thread_id", "metadata"]
-    )
-    talks = list[Conversation]()
-    for thread in busy:
-        metadata = thread["metadata"] or {}
-        if metadata.get("graph_id") not in deployment.agents:
-            continue
-        thread_id = str(thread["thread_id"])
-        with suppress(NotFoundError):  # it was deleted meanwhile
-            state = await client.threads.get_state(thread_id)
-            talk = _talk(thread_id, state)
-            talks.append(talk)
-    return talks
-
-
-def _ids_that_say(fact: Fact, talks: Iterable[Conversation]) -> list[str]:
-    """The ids of the conversations that say a fact, each once, in order. Blocks."""
-    wordings = _facts_of_texts(fact.wordings).words.values()
-    weights = weights_of(wordings)
-    thread_ids = dict[str, None]()
-    for talk in talks:
-        texts = list[str]()
-        for turn in talk.turns:
-            if turn.speaker in _SPEAKERS:
-                texts.append(turn.text)
-        lines = _facts_of_texts(texts)
-        is_said = any(lines.has_fact(wording, weights) for wording in wordings)
-        if is_said:
-            thread_ids[talk.thread_id] = None
-    return list(thread_ids)
-
-
-def _facts_of_texts(texts: Iterable[str]) -> Facts:
-    """The facts of texts that are of no file."""
-    files = [("", text) for text in texts]
-    facts = facts_of(files)
-    return Facts(facts)

@@ -8,8 +8,8 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Thread
 
-from lasting_memory.consolidation.dream_files import drop_threads
-from lasting_memory.consolidation.due import changed_in, time_of
+from lasting_memory.consolidation.changed_threads import changed_in, time_of
+from lasting_memory.consolidation.dream_deletions import drop_threads
 from lasting_memory.consolidation.owners import owner_of
 from lasting_memory.consolidation.sweeping import LOOK_BACK
 from lasting_memory.conversations.retention import delete_idle

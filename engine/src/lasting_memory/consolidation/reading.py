@@ -1,12 +1,11 @@
-"""What a run reads: a person's new conversations, all of them again for a dream, all of their
-memory to tidy, or a part of a text that they brought.
+"""What a run reads: a person's new conversations, all of them again for a dream (`dreaming.py`), all
+of their memory to tidy, or a part of a text that they brought (`brought_part.py`).
 
 Each function fills a draft, or raises `NothingToDoError` where there is nothing to read. What the
 model is given to read is one text, whatever it is made of. Files and proposals are those of the
 draft's memory.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,39 +14,26 @@ from deepagents.backends.protocol import FileData
 from langchain_core.messages import AnyMessage
 from langgraph.store.base import Item
 from langgraph_sdk.client import LangGraphClient
-from pydantic import ValidationError
 
 from lasting_memory import days, platform
-from lasting_memory.agent.backends import starting_files
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation import dreaming
+from lasting_memory.consolidation.assignment import show
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, Due, batch
-from lasting_memory.consolidation.bringing import Reading
-from lasting_memory.consolidation.brought import Part, proposal_id, shown
+from lasting_memory.consolidation.brought_part import begin_reading, part_of, read_text
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import Marks, due_by, mark_places, marks_in
 from lasting_memory.consolidation.expired_lines import ExpiredLines
-from lasting_memory.consolidation.facts import Key, TextFile, facts_of
-from lasting_memory.consolidation.no_batch import (
-    INTERRUPTED,
-    NOTHING_NEW,
-    NOTHING_TO_TIDY,
-    UNDECIDED,
-    NothingToDoError,
-)
+from lasting_memory.consolidation.facts import TextFile, facts_of
+from lasting_memory.consolidation.no_batch import NOTHING_NEW, NOTHING_TO_TIDY, NothingToDoError
 from lasting_memory.consolidation.said_since import said_since
 from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
 from lasting_memory.consolidation.taken_back import Dated, still_gone
+from lasting_memory.consolidation.undecided import check_room, undecided_in, with_proposals
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import ends, journal
-from lasting_memory.memory.proposals import (
-    MAX_PROPOSALS,
-    Memory,
-    Proposal,
-    files_in,
-    texts,
-)
+from lasting_memory.memory.proposals import files_in, texts
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.vouching import Evidence
 
@@ -82,7 +68,7 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     ends_taken_back = await draft.ends_taken_back(stored.memory)
     lines_taken_back = [*taken_back.values(), *ends_taken_back.values()]
     if draft.reading:
-        text = await _read_text(draft, draft.reading, taken_back)
+        text = await read_text(draft, draft.reading, taken_back)
     elif draft.dream:
         text = await _transcripts(draft, lines_taken_back, client)
     elif draft.record.kind == "tidy":
@@ -90,7 +76,7 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     else:
         await _choose_conversations(draft, stored.marks, client)
         text = await _transcripts(draft, lines_taken_back, client)
-    await platform.in_thread(draft.show, text, lines_taken_back)
+    await platform.in_thread(show, draft, text, lines_taken_back)
 
 
 async def _read_files(
@@ -99,20 +85,17 @@ async def _read_files(
     """Give a draft the files that the model works on, of a dream also its conversations, and of a
     text that was brought the part that is read.
     """
-    undecided = list[Proposal]()
-    for proposal in stored.memory.proposals:
-        if proposal.changes:
-            undecided.append(proposal)
+    undecided = undecided_in(stored.memory.proposals)
     if draft.record.kind == "dream":
         # Its draft is what the model works on. Lines of old conversations may have expired by now.
         draft.expired = replace(stored.expired, written={})
         await dreaming.choose(draft, stored.marks, client)
     elif draft.record.kind == "bring":
-        part = await _part_of(messages)
-        await _begin_reading(draft, part, undecided)
+        part = await part_of(messages)
+        await begin_reading(draft, part, undecided)
     else:
-        _check_room(undecided)
-        draft.base = await _with_proposals(draft.memory, stored.files, undecided)
+        check_room(undecided)
+        draft.base = await with_proposals(draft.memory, stored.files, undecided)
 
 
 async def _read_stored(draft: Draft) -> _Stored:
@@ -141,28 +124,6 @@ def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:
     day = ends.present_day(d, profile)
     began = days.now().isoformat()
     return ExpiredLines(day, began, written)
-
-
-def _check_room(undecided: Sequence[Proposal]) -> None:
-    """Raises `NothingToDoError` if the person has too many undecided proposals for another one."""
-    if len(undecided) >= MAX_PROPOSALS:
-        raise NothingToDoError(UNDECIDED)
-
-
-async def _with_proposals(
-    memory: Memory, files: Mapping[str, FileData], proposals: Sequence[Proposal]
-) -> Mapping[str, FileData]:
-    """The files as they are once these proposals are accepted. A change that cannot be made any more
-    is left out.
-    """
-    for proposal in proposals:
-        files = await platform.in_thread(
-            memory.applied, files, proposal.changes, proposal.author, skip=True
-        )
-    return files
-
-
-# --- Conversations
 
 
 async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
@@ -239,9 +200,6 @@ def _evidence_of(shown: Sequence[Due]) -> Evidence:
     return Evidence.joined(item.evidence() for item in shown)
 
 
-# --- All of memory
-
-
 async def _read_memory(draft: Draft) -> str:
     """The person's files but their skills, as much as a batch holds.
 
@@ -259,97 +217,3 @@ async def _read_memory(draft: Draft) -> str:
     max_bytes = draft.rules.batch_tokens * CHARS_PER_TOKEN
     text, _ = await platform.in_thread(sections, shown_files, max_bytes)
     return text
-
-
-# --- A text that was brought
-
-
-async def _part_of(messages: Sequence[AnyMessage]) -> Part:
-    """The part of a text that is the run's input.
-
-    Raises `NothingToDoError` if the input is anything else: the person has to send the text again.
-    """
-    if len(messages) != 1:
-        raise NothingToDoError(INTERRUPTED)
-    text = str(messages[0].text)
-    try:
-        return await platform.in_thread(Part.loaded, text)
-    except ValidationError:
-        raise NothingToDoError(INTERRUPTED) from None
-
-
-class _Undecided(NamedTuple):
-    """Undecided proposals, oldest first: those of a text that was brought, those of other such
-    texts, and all others.
-    """
-
-    of_text: Sequence[Proposal]
-    of_other_texts: Sequence[Proposal]
-    others: Sequence[Proposal]
-
-
-def _sorted_out(undecided: Sequence[Proposal], text_id: str) -> _Undecided:
-    """The undecided proposals by whether they are of this text."""
-    id_prefix = proposal_id(text_id)
-    of_text = list[Proposal]()
-    of_other_texts = list[Proposal]()
-    others = list[Proposal]()
-    for proposal in undecided:
-        if proposal.id.startswith(id_prefix):
-            of_text.append(proposal)
-        elif proposal.kind == "bring":
-            of_other_texts.append(proposal)
-        else:
-            others.append(proposal)
-    return _Undecided(of_text, of_other_texts, others)
-
-
-async def _begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]) -> None:
-    """Begin to read a part of a text, beside memory with what is proposed.
-
-    Undecided proposals of other texts do not count: what is proposed of this one takes their place.
-    """
-    memory = draft.memory
-    proposals = _sorted_out(undecided, part.text_id)
-    # A new memory begins with its starting files, which the person may not have yet.
-    await starting_files(
-        memory.store,
-        memory.actor,
-        assistant=draft.assistant,
-        deployment=memory.deployment,
-        write=True,
-    )
-    _check_room(proposals.others)
-    # Of a text there are several proposals where the person decided while it was read: the run goes
-    # on from the last.
-    decided_before = proposals.of_text[:-1]
-    earlier: Proposal | None = None
-    if proposals.of_text:
-        earlier = proposals.of_text[-1]
-    files = await memory.read()
-    assumed = [*proposals.others, *decided_before]
-    base = await _with_proposals(memory, files, assumed)
-    older_ids = [proposal.id for proposal in proposals.of_other_texts]
-    draft.reading = Reading(part, base, earlier, older=older_ids)
-    draft.base = base
-    if earlier:
-        draft.base = await _with_proposals(memory, base, [earlier])
-
-
-async def _read_text(draft: Draft, reading: Reading, taken_back: Mapping[Key, Dated]) -> str:
-    """The entries that a model may read.
-
-    Raises `NothingToDoError` if there are none. Its message is the answer to the request, as JSON.
-    """
-    files = draft.base_files()
-    known = await platform.in_thread(facts_of, files)
-    await platform.in_thread(reading.sort_out, known, taken_back, draft.deployment, draft.author)
-    if not reading.entries:
-        number_found = len(reading.part.entries)
-        record = draft.record.ended("done", found=number_found)
-        answer = reading.told(record)
-        raise NothingToDoError(json.dumps(answer))
-    text = await platform.in_thread(shown, reading.entries)
-    text_without_file = ("", text)
-    draft.source = [*files, text_without_file]
-    return f"# What the person brought\n\n{text}"

@@ -146,7 +146,7 @@ def record_in(item: Item) -> StoredRecord:
     """
     empty = Record("", "")
     fields = {**asdict(empty), **item.value}
-    return cast("StoredRecord", fields)  # only `Draft.keep` and `erase_from_records` store any
+    return cast("StoredRecord", fields)  # only `keep_record` and `erase_from_records` store any
 
 
 def now() -> str:

@@ -8,7 +8,12 @@ from typing import TypedDict
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.consolidation.due import EARLIEST, ChangedThread, changed_in, time_of
+from lasting_memory.consolidation.changed_threads import (
+    EARLIEST,
+    ChangedThread,
+    changed_in,
+    time_of,
+)
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.deployment import Deployment

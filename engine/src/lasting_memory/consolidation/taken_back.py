@@ -1,37 +1,18 @@
-"""What was taken back, and whether a batch's changes bring it back.
+"""What was taken back, what of it is still gone, and how a model is shown it.
 
 A line is *taken back* if the person, or an agent in a conversation, removed or changed it, or if the
-person declined it. It is *gone* if it stands nowhere in memory now. It may return only if the person
-says it again later. The journal knows who removed what and when, the platform's runs when the person
-said what. Of revisions that are no longer kept the journal keeps the lines that they took back.
+person declined it. It is *gone* if it stands nowhere in memory now. The journal knows who removed
+what and when. Of revisions that are no longer kept it keeps the lines that they took back.
+`returning_lines.py` says whether a batch brings any of them back.
 
 Lines are compared as facts (`facts.py`): by their words, which are their `Key`.
 """
 
-import re
-from collections.abc import (
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
-from lasting_memory.consolidation.facts import (
-    Facts,
-    Findings,
-    Key,
-    TextFile,
-    differences,
-    facts_of,
-    text_files,
-    weights_of,
-)
-from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.consolidation.facts import Key, differences, facts_of, text_files
 from lasting_memory.memory.journal import Revision, TakenBack
 from lasting_memory.memory.proposals import Changed, Declined
 from lasting_memory.people.identity import AT_THEIR_WORD
@@ -39,11 +20,6 @@ from lasting_memory.people.identity import AT_THEIR_WORD
 # The newest lines that the model is shown, and characters of each.
 _SHOWN = 50
 _SHOWN_CHARS = 200
-# Characters of a line in a finding.
-_LINE_CHARS = 80
-_SENTENCE_END = re.compile(r"([.!?;]) ")
-# Lines by their words.
-_Lines = dict[Key, str]
 
 
 class Dated(NamedTuple):
@@ -67,9 +43,6 @@ class _Edit(NamedTuple, Generic[LineKey]):
     at: str
     removed: Mapping[LineKey, str]
     added: Mapping[LineKey, str] = MappingProxyType({})
-
-
-# --- What was taken back
 
 
 def taken_back(
@@ -146,9 +119,6 @@ def _edits_of(
         yield _Edit(revision.at, removed, added)
 
 
-# --- What comes back
-
-
 def still_gone(
     taken_lines: Mapping[Key, Dated], present_texts: Mapping[str, str]
 ) -> dict[Key, Dated]:
@@ -158,10 +128,10 @@ def still_gone(
     `present_texts` has the texts of the present files, by key. Blocks.
     """
     present = facts_of(text_files(present_texts))
-    return _gone(taken_lines, present)
+    return not_present(taken_lines, present)
 
 
-def _gone(taken_lines: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dated]:
+def not_present(taken_lines: Mapping[Key, Dated], present: Collection[Key]) -> dict[Key, Dated]:
     """Those of the lines that were taken back that are not among the present ones."""
     gone_lines = dict[Key, Dated]()
     for key, line in taken_lines.items():
@@ -169,148 +139,6 @@ def _gone(taken_lines: Mapping[Key, Dated], present: Collection[Key]) -> dict[Ke
             continue
         gone_lines[key] = line
     return gone_lines
-
-
-def returning(
-    changes: Sequence[Changed],
-    present_texts: Mapping[str, str],
-    taken_lines: Mapping[Key, Dated],
-    messages: Sequence[Dated],
-    rules: Consolidation = DEFAULT_CONSOLIDATION,
-) -> Findings:
-    """The new lines that bring back one of the lines that were taken back, and that the person has
-    not said again later. Each finding names the line that it brings back.
-
-    `present_texts` has the texts of the present files, by key; `messages` what the person said since
-    they first took something back. Blocks.
-    """
-    present = facts_of(text_files(present_texts))
-    gone_lines = _gone(taken_lines, present)
-    added_by_path = _added_by_path(changes)
-    if not gone_lines or not added_by_path:
-        return {}
-    comparison = Comparison(present, gone_lines, messages, rules)
-    findings = Findings()
-    for path, added in added_by_path.items():
-        for key, line_gone in comparison.returning(added).items():
-            finding = finding_of(line_gone)
-            findings[path, key] = finding
-    return findings
-
-
-def _added_by_path(changes: Iterable[Changed]) -> dict[str, _Lines]:
-    """The facts that changes add, by path; without the paths to which none is added."""
-    added_by_path = dict[str, _Lines]()
-    for change in changes:
-        _, added = differences(change)
-        if added:
-            added_by_path[change.path] = added
-    return added_by_path
-
-
-def finding_of(line: Dated) -> str:
-    """A line that was taken back, as the model is told of it."""
-    start = line.text[:_LINE_CHARS]
-    minute = _minute(line.at)
-    return f"{start} (at {minute})"
-
-
-class Comparison:
-    """Compares new lines with those that are gone from memory, those that are in it, and what the
-    person said since. A *fact* is here a line that is gone, by the stems of its words.
-    """
-
-    def __init__(
-        self,
-        present: Mapping[Key, str],
-        gone_lines: Mapping[Key, Dated],
-        messages: Sequence[Dated],
-        rules: Consolidation,
-    ) -> None:
-        texts_gone = _Lines()
-        for key, line in gone_lines.items():
-            texts_gone[key] = line.text
-        all_lines = Facts({**present, **texts_gone})
-        self._language = all_lines.language
-        self._rules = rules
-        self._gone_lines = gone_lines
-        self._facts_gone = self._facts(texts_gone)
-        self._memory = self._facts(present)
-        all_words = list(self._facts_gone.words.values())
-        all_words += self._memory.words.values()
-        self._weights = weights_of(all_words)
-        self._messages = messages
-        self._sentences_said_after = dict[str, Facts]()  # by time
-
-    def _facts(self, lines: Mapping[Key, str]) -> Facts:
-        """Lines to compare, in the language of memory."""
-        return Facts(lines, self._language, self._rules)
-
-    def returning(self, lines: Mapping[Key, str]) -> dict[Key, Dated]:
-        """Those of these new lines that bring back a line that is gone, each with that line: they have
-        enough of its words, and neither memory nor the person since says it so.
-        """
-        new = self._facts(lines)
-        returning_lines = dict[Key, Dated]()
-        for key_gone, fact in self._facts_gone.words.items():
-            line_gone = self._gone_lines[key_gone]
-            for key in new.keeping(fact, self._weights):
-                words = new.words[key]
-                is_other_line = key != key_gone
-                if is_other_line and self._is_said_instead(fact, words):
-                    continue
-                if self._is_said_again(fact, words, line_gone.at):
-                    continue
-                returning_lines[key] = line_gone
-        return returning_lines
-
-    def _is_said_instead(self, fact: frozenset[str], words: frozenset[str]) -> bool:
-        """Whether a new line with these words says, instead of a fact, the line that memory has in
-        its place: `green tea` for `tea`. It may say more.
-        """
-        for key in self._memory.keeping(fact, self._weights):
-            words_instead = self._memory.words[key]
-            only_instead = words_instead - fact
-            only_in_fact = fact - words_instead
-            has_words_instead = only_instead <= words
-            if has_words_instead and only_in_fact.isdisjoint(words):
-                return True
-        return False
-
-    def _is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
-        """Whether the person said a fact, or a new line with these words that resembles it, after a
-        time.
-        """
-        sentences = self._said_after(at)
-        if sentences.has_fact(fact, self._weights):
-            return True
-        if sentences.has_fact(words, self._weights):
-            return True
-        has_all_of_fact = fact <= words
-        if has_all_of_fact:
-            return False
-        # The new line has other words in place of some of the fact's: did the person say these?
-        other_words = words - fact
-        if not other_words:
-            return False
-        return any(other_words <= sentence for sentence in sentences.words.values())
-
-    def _said_after(self, at: str) -> Facts:
-        """The sentences that the person said after a time."""
-        known = self._sentences_said_after.get(at)
-        if known is not None:
-            return known
-        sentences = list[TextFile]()
-        for message in self._messages:
-            if message.at > at:
-                a_line_each = _SENTENCE_END.sub(r"\1\n", message.text)
-                sentences.append(("", a_line_each))
-        facts = self._facts(facts_of(sentences))
-        self._sentences_said_after[at] = facts
-        return facts
-
-
-# --- What the model is shown
 
 
 def shown_lines(taken_lines: Iterable[Dated], messages: Iterable[Dated]) -> str:
@@ -330,7 +158,7 @@ def _listed(lines: Iterable[Dated]) -> str:
     newest_first = sorted(lines, key=lambda line: line.at, reverse=True)
     items = list[str]()
     for line in newest_first[:_SHOWN]:
-        minute = _minute(line.at)
+        minute = minute_of(line.at)
         words = line.text.split()
         one_line = " ".join(words)
         start = one_line[:_SHOWN_CHARS]
@@ -338,7 +166,7 @@ def _listed(lines: Iterable[Dated]) -> str:
     return "\n".join(items)
 
 
-def _minute(at: str) -> str:
+def minute_of(at: str) -> str:
     """A time in ISO format up to its minute, for people."""
     until_minute = at[:16]
     return until_minute.replace("T", " ")

@@ -1,0 +1,114 @@
+"""What a run reads of a text that its person brought: one part of it, without the entries that
+memory has, that were taken back or that may not be written (`bringing.py`).
+
+Each function fills a draft, or raises `NothingToDoError` where there is nothing to read.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from langchain_core.messages import AnyMessage
+from pydantic import ValidationError
+
+from lasting_memory import platform
+from lasting_memory.agent.backends import starting_files
+from lasting_memory.consolidation.bringing import Reading
+from lasting_memory.consolidation.brought import Part, proposal_id, shown
+from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.facts import Key, facts_of
+from lasting_memory.consolidation.no_batch import INTERRUPTED, NothingToDoError
+from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.consolidation.undecided import check_room, with_proposals
+from lasting_memory.memory.proposals import Proposal
+
+
+async def part_of(messages: Sequence[AnyMessage]) -> Part:
+    """The part of a text that is the run's input.
+
+    Raises `NothingToDoError` if the input is anything else: the person has to send the text again.
+    """
+    if len(messages) != 1:
+        raise NothingToDoError(INTERRUPTED)
+    text = str(messages[0].text)
+    try:
+        return await platform.in_thread(Part.loaded, text)
+    except ValidationError:
+        raise NothingToDoError(INTERRUPTED) from None
+
+
+class _Undecided(NamedTuple):
+    """Undecided proposals, oldest first: those of a text that was brought, those of other such
+    texts, and all others.
+    """
+
+    of_text: Sequence[Proposal]
+    of_other_texts: Sequence[Proposal]
+    others: Sequence[Proposal]
+
+
+def _sorted_out(undecided: Sequence[Proposal], text_id: str) -> _Undecided:
+    """The undecided proposals by whether they are of this text."""
+    id_prefix = proposal_id(text_id)
+    of_text = list[Proposal]()
+    of_other_texts = list[Proposal]()
+    others = list[Proposal]()
+    for proposal in undecided:
+        if proposal.id.startswith(id_prefix):
+            of_text.append(proposal)
+        elif proposal.kind == "bring":
+            of_other_texts.append(proposal)
+        else:
+            others.append(proposal)
+    return _Undecided(of_text, of_other_texts, others)
+
+
+async def begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]) -> None:
+    """Begin to read a part of a text, beside memory with what is proposed.
+
+    Undecided proposals of other texts do not count: what is proposed of this one takes their place.
+    """
+    memory = draft.memory
+    proposals = _sorted_out(undecided, part.text_id)
+    # A new memory begins with its starting files, which the person may not have yet.
+    await starting_files(
+        memory.store,
+        memory.actor,
+        assistant=draft.assistant,
+        deployment=memory.deployment,
+        write=True,
+    )
+    check_room(proposals.others)
+    # Of a text there are several proposals where the person decided while it was read: the run goes
+    # on from the last.
+    decided_before = proposals.of_text[:-1]
+    earlier: Proposal | None = None
+    if proposals.of_text:
+        earlier = proposals.of_text[-1]
+    files = await memory.read()
+    assumed = [*proposals.others, *decided_before]
+    base = await with_proposals(memory, files, assumed)
+    older_ids = [proposal.id for proposal in proposals.of_other_texts]
+    draft.reading = Reading(part, base, earlier, older=older_ids)
+    draft.base = base
+    if earlier:
+        draft.base = await with_proposals(memory, base, [earlier])
+
+
+async def read_text(draft: Draft, reading: Reading, taken_back: Mapping[Key, Dated]) -> str:
+    """The entries that a model may read.
+
+    Raises `NothingToDoError` if there are none. Its message is the answer to the request, as JSON.
+    """
+    files = draft.base_files()
+    known = await platform.in_thread(facts_of, files)
+    await platform.in_thread(reading.sort_out, known, taken_back, draft.deployment, draft.author)
+    if not reading.entries:
+        number_found = len(reading.part.entries)
+        record = draft.record.ended("done", found=number_found)
+        answer = reading.told(record)
+        raise NothingToDoError(json.dumps(answer))
+    text = await platform.in_thread(shown, reading.entries)
+    text_without_file = ("", text)
+    draft.source = [*files, text_without_file]
+    return f"# What the person brought\n\n{text}"

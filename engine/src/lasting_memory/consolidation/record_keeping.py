@@ -1,0 +1,154 @@
+"""Keeps the record of a run (`record.py`) with how far its conversations are read, also where the run
+fails.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from types import MappingProxyType
+
+from langgraph.store.base import Item, PutOp, Result, SearchOp
+
+from lasting_memory import platform
+from lasting_memory.consolidation.brought import Part
+from lasting_memory.consolidation.drafts import Draft
+from lasting_memory.consolidation.no_batch import NothingToDoError
+from lasting_memory.consolidation.positions import Position, position_ops
+from lasting_memory.consolidation.record import Record, note, record_in
+from lasting_memory.memory import journal
+from lasting_memory.people import namespaces
+
+logger = logging.getLogger(__name__)
+
+# Records that are read to delete those beyond `records_kept`.
+_RECORDS_READ = 1_000
+
+
+async def keep_record(
+    draft: Draft,
+    record: Record,
+    positions: Mapping[str, Position] = MappingProxyType({}),
+    *,
+    quotes_facts: bool = True,
+) -> None:
+    """Log a record of the run, and keep it with its positions.
+
+    Nothing is kept of a dry run, nor of who was forgotten meanwhile; nor, where the record
+    `quotes_facts`, if a fact was deleted for good since the run began.
+    """
+    record.log()
+    if draft.reading:
+        # Nothing is kept of a text but what is proposed.
+        without_notes = replace(record, notes=[])
+        record = await _with_earlier_record(draft, without_notes, draft.reading.part)
+    if record.dry_run:
+        return
+    memory = draft.memory
+    place = namespaces.run_records(memory.actor)
+    search = SearchOp(place, limit=_RECORDS_READ)
+    since, (older,) = await draft.since_it_began_and([search])
+    if since.everything or since.conversation:
+        return
+    if quotes_facts and since.fact:
+        return
+    key = f"{record.started_at}-{record.run_id}"
+    ops = [
+        *draft.reading_ops,
+        *position_ops(memory.actor, positions),
+        PutOp(place, key, asdict(record), index=False),
+    ]
+    too_old = _too_old(draft, older, key)
+    ops += [PutOp(place, old_key, None) for old_key in too_old]
+    await journal.put_unless_forgotten(
+        memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
+    )
+
+
+def _too_old(draft: Draft, records: Result, new_key: str) -> list[str]:
+    """The keys of the stored records for which the new one leaves no room. `records` is what a
+    search has found.
+    """
+    if not isinstance(records, list):
+        return []
+    other_keys = list[str]()
+    for item in records:
+        if isinstance(item, Item) and item.key != new_key:
+            other_keys.append(item.key)
+    other_keys.sort()  # a key begins with a time
+    number = len(other_keys) + 1
+    too_many = max(0, number - draft.rules.records_kept)
+    return other_keys[:too_many]
+
+
+async def _with_earlier_record(draft: Draft, record: Record, part: Part) -> Record:
+    """The one record of all runs that have read parts of a text up to now; this one is of the
+    last.
+    """
+    record = replace(record, run_id=part.text_id, started_at=part.began)
+    place = namespaces.run_records(draft.memory.actor)
+    key = f"{part.began}-{part.text_id}"
+    item = await draft.memory.store.aget(place, key)
+    if item is None:
+        return record
+    earlier = record_in(item)
+    status = record.status
+    if earlier["status"] == "proposed":
+        status = "proposed"
+    return replace(
+        record,
+        status=status,
+        files={**earlier["files"], **record.files},
+        model_calls=earlier["model_calls"] + record.model_calls,
+        input_tokens=earlier["input_tokens"] + record.input_tokens,
+        output_tokens=earlier["output_tokens"] + record.output_tokens,
+        found=earlier["found"] + record.found,
+        proposed=earlier["proposed"] + record.proposed,
+    )
+
+
+@asynccontextmanager
+async def failure_recorded(draft: Draft) -> AsyncIterator[None]:
+    """If an error or a cancellation ends the run within, this keeps a record that it failed. The
+    error is raised in any case.
+    """
+    try:
+        yield
+    except NothingToDoError:
+        raise
+    except BaseException as error:
+        await platform.to_the_end(_record_failure(draft, error))
+        raise
+
+
+async def _record_failure(draft: Draft, error: BaseException) -> None:
+    """Keep a record of a run that failed. Logs an error instead of raising it."""
+    reason = _why_failed(error)
+    failed = draft.record.ended("failed", reason, notes=[note("failed")])
+    try:
+        await keep_record(draft, failed)
+    # A store raises what its driver raises. The run's own error counts.
+    except Exception as failure:
+        logger.warning(
+            "The record of consolidation %s could not be kept: %r.",
+            failed.run_id,
+            failure,
+            exc_info=True,
+        )
+
+
+def _why_failed(error: BaseException) -> str:
+    """Why a run ended, in a sentence for people.
+
+    The message of an error that is not this library's may be of no use to them.
+    """
+    if not isinstance(error, Exception):
+        return "It was cancelled."
+    kind = type(error)
+    package_of_error, *_ = kind.__module__.split(".")
+    this_package, *_ = __name__.split(".")
+    is_ours = package_of_error == this_package
+    message = str(error)
+    if is_ours and message:
+        return message
+    return f"The run failed: {kind.__name__}; see the server's log."
