@@ -29,7 +29,7 @@ from lasting_memory.consolidation import (
     stop_dream,
 )
 from lasting_memory.consolidation import run as run_module
-from lasting_memory.consolidation.dream_files import Spoken
+from lasting_memory.consolidation.dream_files import SpokenTexts
 from lasting_memory.consolidation.dream_progress import tokens_spent
 from lasting_memory.consolidation.dream_threads import CALL_TOKENS
 from lasting_memory.consolidation.dreams import Dream
@@ -494,7 +494,7 @@ async def test_of_conversations_in_one_batch_a_line_is_from_those_that_say_it(
 
 
 def test_a_line_that_no_conversation_has_is_from_all_of_its_batch() -> None:
-    spoken = Spoken(
+    spoken = SpokenTexts(
         {"t1": "I like leek soup", "t2": "I play the cello", "t3": "Leeks! I like soups"}
     )
     assert spoken.origins("likes leek soup") == {"t1", "t3"}

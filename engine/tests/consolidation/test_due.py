@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.consolidation import Owner, Trigger, consolidated, idle_trigger, start, sweep
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.consolidation.due import find_due
 from lasting_memory.consolidation.idle_trigger import IdleTrigger
 from lasting_memory.consolidation.old_conversations import delete_old
@@ -50,7 +50,7 @@ class World:
     store: BaseStore
     platform: Any
 
-    async def due(self, actor: Actor = ALICE) -> list[Due]:
+    async def due(self, actor: Actor = ALICE) -> list[DueConversation]:
         return await find_due(deployed(), self.platform, self.store, Owner(actor))
 
     async def read(self, actor: Actor = ALICE) -> list[str]:

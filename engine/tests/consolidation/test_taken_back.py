@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lasting_memory.consolidation.guard import without
 from lasting_memory.consolidation.returning_lines import returning
 from lasting_memory.consolidation.said_since import last_words
-from lasting_memory.consolidation.taken_back import Dated, taken_back
+from lasting_memory.consolidation.taken_back import DatedText, taken_back
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import Changed, Declined
 from lasting_memory.people.identity import Author
@@ -169,7 +169,7 @@ def brought(
         [Changed(key, before, after)],
         {key: before},
         taken,
-        [Dated(said, "2026-02")] if said else [],
+        [DatedText(said, "2026-02")] if said else [],
     )
     return [" ".join(line) for _, line in found]
 
@@ -231,7 +231,7 @@ def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> No
         == []
     )
     taken = taken_back([gone], [])
-    early = [Dated("I like tea", "2026-01-01")]
+    early = [DatedText("I like tea", "2026-01-01")]
     assert returning([Changed("/x.md", "", "- Likes tea\n")], {}, taken, early)
 
 

@@ -10,7 +10,7 @@ from lasting_memory import platform
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation.drafts import READ_TOOL, Draft
 from lasting_memory.consolidation.facts import TextFile
-from lasting_memory.consolidation.taken_back import Dated, shown_lines
+from lasting_memory.consolidation.taken_back import DatedText, shown_lines
 from lasting_memory.memory.ends import WRITTEN
 from lasting_memory.memory.proposals import rules_of
 from lasting_memory.recall import rank
@@ -19,7 +19,7 @@ _TOPICS = "/memories/topics/"
 _INDEX = "/memories/topics/index.md"
 
 
-def show(draft: Draft, talk: str, taken_lines: Sequence[Dated]) -> None:
+def show(draft: Draft, talk: str, taken_lines: Sequence[DatedText]) -> None:
     """Have the model read a batch, which is given as text: it becomes the draft's `text`. Blocks.
 
     With it come the topic files that have most words in common, and the lines that were taken
@@ -34,7 +34,7 @@ def show(draft: Draft, talk: str, taken_lines: Sequence[Dated]) -> None:
         block, _ = sections(files, max_bytes)
         sections_shown.append(f"# Files about the same\n\n{block}")
     if taken_lines:
-        lines = shown_lines(taken_lines, draft.said)
+        lines = shown_lines(taken_lines, draft.messages_since)
         sections_shown.append(f"# Taken back\n\n{lines}")
     draft.text = "\n\n".join(sections_shown)
 
@@ -62,8 +62,8 @@ async def begin_attempt(draft: Draft, refusal: str = "") -> list[AnyMessage]:
     `refusal` says why the attempt before was.
     """
     draft.steps = 0
-    draft.given_up.clear()
-    draft.contradicted.clear()
+    draft.given_up_lines.clear()
+    draft.contradicted_lines.clear()
     draft.copy = _new_copy(draft)
     task = await _task(draft, refusal)
     call_id = f"batch-{draft.record.run_id}"
@@ -80,7 +80,7 @@ def _new_copy(draft: Draft) -> BaseStore:
     ops = list[PutOp]()
     for key, file in draft.base.items():
         value: dict[str, object] = {**file}
-        written = draft.expired.written.get(key)
+        written = draft.expired_lines.times_written.get(key)
         if written is not None:
             value[WRITTEN] = dict(written)
         op = PutOp(draft.memory.files, key, value)
@@ -95,7 +95,7 @@ async def _task(draft: Draft, refusal: str) -> str:
     """What the model is asked to do. `refusal` as in `begin_attempt`."""
     task_prompt = rules_of(draft.record.kind).task_prompt
     prompt = await _prompt(draft, f"{task_prompt}.md")
-    number_shown = len(draft.shown)
+    number_shown = len(draft.shown_conversations)
     task = prompt.replace("{count}", str(number_shown))
     if not refusal:
         return task

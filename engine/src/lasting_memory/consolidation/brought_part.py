@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from lasting_memory import platform
 from lasting_memory.agent.backends import starting_files
 from lasting_memory.consolidation.bringing import Reading
-from lasting_memory.consolidation.brought import Part, proposal_id, shown
+from lasting_memory.consolidation.brought import Part, proposal_id, text_of_entries
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.facts import Key, facts_of
+from lasting_memory.consolidation.facts import LineWords, facts_of
 from lasting_memory.consolidation.no_batch import INTERRUPTED, NothingToDoError
-from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.consolidation.taken_back import DatedText
 from lasting_memory.consolidation.undecided import check_room, with_proposals
 from lasting_memory.memory.proposals import Proposal
 
@@ -44,7 +44,7 @@ class _Undecided(NamedTuple):
 
     of_text: Sequence[Proposal]
     of_other_texts: Sequence[Proposal]
-    others: Sequence[Proposal]
+    other_proposals: Sequence[Proposal]
 
 
 def _sorted_out(undecided: Sequence[Proposal], text_id: str) -> _Undecided:
@@ -52,15 +52,15 @@ def _sorted_out(undecided: Sequence[Proposal], text_id: str) -> _Undecided:
     id_prefix = proposal_id(text_id)
     of_text = list[Proposal]()
     of_other_texts = list[Proposal]()
-    others = list[Proposal]()
+    other_proposals = list[Proposal]()
     for proposal in undecided:
         if proposal.id.startswith(id_prefix):
             of_text.append(proposal)
         elif proposal.kind == "bring":
             of_other_texts.append(proposal)
         else:
-            others.append(proposal)
-    return _Undecided(of_text, of_other_texts, others)
+            other_proposals.append(proposal)
+    return _Undecided(of_text, of_other_texts, other_proposals)
 
 
 async def begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]) -> None:
@@ -78,37 +78,41 @@ async def begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal])
         deployment=memory.deployment,
         write=True,
     )
-    check_room(proposals.others)
+    check_room(proposals.other_proposals)
     # Of a text there are several proposals where the person decided while it was read: the run goes
     # on from the last.
-    decided_before = proposals.of_text[:-1]
-    earlier: Proposal | None = None
+    decided_proposals = proposals.of_text[:-1]
+    earlier_proposal: Proposal | None = None
     if proposals.of_text:
-        earlier = proposals.of_text[-1]
+        earlier_proposal = proposals.of_text[-1]
     files = await memory.read()
-    assumed = [*proposals.others, *decided_before]
-    base = await with_proposals(memory, files, assumed)
-    older_ids = [proposal.id for proposal in proposals.of_other_texts]
-    draft.reading = Reading(part, base, earlier, older=older_ids)
+    assumed_proposals = [*proposals.other_proposals, *decided_proposals]
+    base = await with_proposals(memory, files, assumed_proposals)
+    replaced_ids = [proposal.id for proposal in proposals.of_other_texts]
+    draft.reading = Reading(part, base, earlier_proposal, replaced_ids=replaced_ids)
     draft.base = base
-    if earlier:
-        draft.base = await with_proposals(memory, base, [earlier])
+    if earlier_proposal:
+        draft.base = await with_proposals(memory, base, [earlier_proposal])
 
 
-async def read_text(draft: Draft, reading: Reading, taken_back: Mapping[Key, Dated]) -> str:
+async def read_text(
+    draft: Draft, reading: Reading, taken_lines: Mapping[LineWords, DatedText]
+) -> str:
     """The entries that a model may read.
 
     Raises `NothingToDoError` if there are none. Its message is the answer to the request, as JSON.
     """
     files = draft.base_files()
-    known = await platform.in_thread(facts_of, files)
-    await platform.in_thread(reading.sort_out, known, taken_back, draft.deployment, draft.author)
+    known_facts = await platform.in_thread(facts_of, files)
+    await platform.in_thread(
+        reading.sort_out, known_facts, taken_lines, draft.deployment, draft.author
+    )
     if not reading.entries:
         number_found = len(reading.part.entries)
         record = draft.record.ended("done", found=number_found)
-        answer = reading.told(record)
+        answer = reading.answer(record)
         raise NothingToDoError(json.dumps(answer))
-    text = await platform.in_thread(shown, reading.entries)
+    text = await platform.in_thread(text_of_entries, reading.entries)
     text_without_file = ("", text)
     draft.source = [*files, text_without_file]
     return f"# What the person brought\n\n{text}"

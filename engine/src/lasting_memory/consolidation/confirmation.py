@@ -28,20 +28,20 @@ async def confirm_lines_in_memory(draft: Draft) -> None:
         return
     memory = draft.memory
     files = await journal.all_items(memory.store, memory.files)
-    confirmed = await platform.in_thread(_confirmed_now, draft.evidence, files)
+    entries_by_key = await platform.in_thread(_confirmed_now, draft.evidence, files)
     folder = Folder(
         memory.deployment, memory.store, memory.files, "/memories", draft.author, memory.began
     )
-    for key, entries_of_file in confirmed.items():
+    for key, entries_of_file in entries_by_key.items():
         vouch = _vouch_confirming(entries_of_file)
         await folder.change(key, _unchanged, bounded=False, vouch=vouch)
 
 
 def _confirmed_now(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:
     """The unconfirmed entries of files that the person said now, by key. Blocks."""
-    known = sources_of_files(files)
-    vouch = evidence.vouch(known)
-    confirmed = dict[str, set[str]]()
+    sources_before = sources_of_files(files)
+    vouch = evidence.vouch(sources_before)
+    entries_by_key = dict[str, set[str]]()
     for item in files:
         content = file_text(item)
         signs = signs_in(item.value)
@@ -53,21 +53,21 @@ def _confirmed_now(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[s
             if vouch(entry, source) is Source.CONFIRMED:
                 entries_here.add(entry)
         if entries_here:
-            confirmed[item.key] = entries_here
-    return confirmed
+            entries_by_key[item.key] = entries_here
+    return entries_by_key
 
 
-def _vouch_confirming(confirmed: Collection[str]) -> Vouch:
+def _vouch_confirming(confirmed_entries: Collection[str]) -> Vouch:
     """The `Vouch` that confirms these entries, and leaves others as they are."""
 
-    def vouch(entry: str, known: Source | None) -> Source:
-        if entry in confirmed:
+    def vouch(entry: str, source_before: Source | None) -> Source:
+        if entry in confirmed_entries:
             return Source.CONFIRMED
-        return known or Source.INFERRED
+        return source_before or Source.INFERRED
 
     return vouch
 
 
-def _unchanged(before: FileData | None) -> FileData | None:
+def _unchanged(file: FileData | None) -> FileData | None:
     """A change of a file that leaves it as it is, for a revision that only changes its sources."""
-    return before
+    return file

@@ -20,17 +20,22 @@ from langgraph_sdk.client import ThreadsClient
 from langgraph_sdk.schema import ThreadSelectField
 
 from lasting_memory import platform
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.consolidation.bringing import Reading
-from lasting_memory.consolidation.changed_ends import DatedKey, end_differences
+from lasting_memory.consolidation.changed_ends import DatedWords, end_differences
 from lasting_memory.consolidation.dream_threads import LoadedDream
 from lasting_memory.consolidation.expired_lines import ExpiredLines
-from lasting_memory.consolidation.facts import Key, TextFile, differences, text_files
+from lasting_memory.consolidation.facts import LineWords, TextFile, differences, text_files
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.schedule import Trigger
 from lasting_memory.consolidation.stored_memory import StoredMemory
-from lasting_memory.consolidation.taken_back import Dated, Differences, LineKey, taken_back_by
+from lasting_memory.consolidation.taken_back import (
+    DatedText,
+    Differences,
+    LineIdentity,
+    taken_back_by,
+)
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, control_ops, controls_of
@@ -58,13 +63,15 @@ class Draft:
     trigger: Trigger | None = None
     # The files that are copied, by key, as they are before the model works.
     base: Mapping[str, FileData] = field(default_factory=dict)
-    expired: ExpiredLines = field(default_factory=ExpiredLines)  # which of their lines are over
-    shown: Sequence[Due] = ()  # the batch's conversations
+    expired_lines: ExpiredLines = field(
+        default_factory=ExpiredLines
+    )  # which of their lines are over
+    shown_conversations: Sequence[DueConversation] = ()  # the batch's conversations
     # Operations that note how far conversations are read; they are kept with the record.
     reading_ops: Sequence[PutOp] = ()
-    more: bool = False  # whether other conversations are due
+    is_more_due: bool = False  # whether other conversations are due
     # What the person said in these conversations since they first took something back.
-    said: Sequence[Dated] = ()
+    messages_since: Sequence[DatedText] = ()
     text: str = ""  # the conversations as the model reads them, with the files about them
     # All that its new lines may say; None: anything.
     source: Sequence[TextFile] | None = None
@@ -74,9 +81,11 @@ class Draft:
     evidence: Evidence = field(default_factory=Evidence)
     steps: int = 0  # model calls of this attempt
     # Lines that the model gives up in this attempt: why, by path and line.
-    given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    given_up_lines: defaultdict[str, dict[str, str]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     # Those of them, as path and line, that something newer contradicts.
-    contradicted: set[tuple[str, str]] = field(default_factory=set)
+    contradicted_lines: set[tuple[str, str]] = field(default_factory=set)
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
@@ -110,7 +119,7 @@ class Draft:
     @property
     def thread_ids(self) -> list[str]:
         """The ids of the batch's conversations."""
-        return [item.thread_id for item in self.shown]
+        return [item.thread_id for item in self.shown_conversations]
 
     @property
     def owned(self) -> list[dict[str, str]]:
@@ -121,15 +130,15 @@ class Draft:
         """Whether a conversation of the batch was deleted since it was read, also where another one
         has its id now. False for a batch without conversations.
         """
-        if not self.shown:
+        if not self.shown_conversations:
             return False
         created_when_read = dict[str, str]()
-        for item in self.shown:
+        for item in self.shown_conversations:
             created_when_read[item.thread_id] = item.conversation.created_at
         fields: list[ThreadSelectField] = ["thread_id", "created_at"]
-        present = await threads_by_id(threads, self.thread_ids, self.owned, fields)
+        present_threads = await threads_by_id(threads, self.thread_ids, self.owned, fields)
         created_now = dict[str, str]()
-        for thread in present:
+        for thread in present_threads:
             thread_id = str(thread["thread_id"])
             created_now[thread_id] = str(thread["created_at"])
         return created_now != created_when_read
@@ -138,7 +147,7 @@ class Draft:
     def messages_shown(self) -> int:
         """How many messages the model reads."""
         messages = 0
-        for item in self.shown:
+        for item in self.shown_conversations:
             messages += len(item.conversation.turns)
         return messages
 
@@ -150,16 +159,16 @@ class Draft:
         """As `base_files`, without the lines that are over. Blocks."""
         current_texts = dict[str, str]()
         for key, text in texts(self.base).items():
-            current_texts[key] = self.expired.current_text(key, text)
+            current_texts[key] = self.expired_lines.current_text(key, text)
         return text_files(current_texts)
 
-    async def taken_back(self, stored: StoredMemory) -> dict[Key, Dated]:
+    async def taken_back(self, stored: StoredMemory) -> dict[LineWords, DatedText]:
         """The lines that were taken back up to now (`taken_back.py`): in the files' histories, and
         in proposals.
         """
         return await self._taken_back_by(differences, stored)
 
-    async def ends_taken_back(self, stored: StoredMemory) -> dict[DatedKey, Dated]:
+    async def ends_taken_back(self, stored: StoredMemory) -> dict[DatedWords, DatedText]:
         """The lines with an end that the person took back or gave another end (`changed_ends.py`);
         none where the deployment has no ends.
         """
@@ -168,8 +177,8 @@ class Draft:
         return await self._taken_back_by(end_differences, stored)
 
     async def _taken_back_by(
-        self, compare: Differences[LineKey], stored: StoredMemory
-    ) -> dict[LineKey, Dated]:
+        self, compare: Differences[LineIdentity], stored: StoredMemory
+    ) -> dict[LineIdentity, DatedText]:
         """As `taken_back`, with one of the comparisons of lines."""
         declined = list[Declined]()
         for proposal in stored.proposals:
@@ -177,8 +186,8 @@ class Draft:
         # Also revisions that only wait to be deleted: what they took back is kept with that.
         limits = replace(self.deployment.limits, revisions_kept=_ALL_REVISIONS)
         histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
-        dropped = journal.taken_back_in(stored.dropped)
-        return await platform.in_thread(taken_back_by, compare, histories, declined, dropped)
+        dropped_lines = journal.taken_back_in(stored.dropped_items)
+        return await platform.in_thread(taken_back_by, compare, histories, declined, dropped_lines)
 
     async def since_it_began(self) -> tuple[journal.Deleted, Controls]:
         """What was deleted since the run began, and the person's present controls."""
@@ -200,17 +209,17 @@ class Draft:
         results = all_results[number:]
         return since, results
 
-    def with_earlier_parts(self, changed: Sequence[Changed]) -> list[Changed]:
+    def with_earlier_parts(self, batch_changes: Sequence[Changed]) -> list[Changed]:
         """These changes; of a text that was brought with what its earlier parts change."""
         if self.reading is None:
-            return list(changed)
-        return self.reading.with_earlier_parts(changed)
+            return list(batch_changes)
+        return self.reading.with_earlier_parts(batch_changes)
 
     def answer(self, record: Record) -> str:
         """The run's answer: as JSON where a request waits for it, else a sentence."""
         if self.reading:
-            told = self.reading.told(record)
-            return json.dumps(told)
+            answer = self.reading.answer(record)
+            return json.dumps(answer)
         if record.dry_run:
             return json.dumps(asdict(record))
         if record.status == "failed":

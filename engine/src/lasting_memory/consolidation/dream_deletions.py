@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from langgraph.store.base import BaseStore
 
 from lasting_memory import platform
-from lasting_memory.consolidation.dream_files import only_present
+from lasting_memory.consolidation.dream_files import values_of_present_entries
 from lasting_memory.consolidation.dream_store import DreamStore
 from lasting_memory.consolidation.dreams import DreamFile, DreamUpdate, FileUpdates, StoredDream
 from lasting_memory.memory import journal
@@ -27,12 +27,12 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[s
     began = journal.Began(actor)
     dreams = DreamStore(store, actor, began)
     stored = await dreams.read()
-    deleted_read = stored.threads.keys() & set(deleted_ids)
-    if stored.dream is not None and deleted_read:
+    deleted_read_ids = stored.threads.keys() & set(deleted_ids)
+    if stored.dream is not None and deleted_read_ids:
         update = await platform.in_thread(without_threads, stored, deleted_ids)
         # A run that is at work may store an older text after this. The items of the deleted
         # conversations stay, and tell the next run to take their entries out again.
-        for thread_id in deleted_read:
+        for thread_id in deleted_read_ids:
             del update.threads[thread_id]
         await dreams.put_files(update)
     await drop_threads_of_proposals(store, actor, deleted_ids)
@@ -45,47 +45,47 @@ def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DreamU
     An entry that has other origins, too, also goes. These are read once more, and so are those whose
     entries a deleted one has replaced.
     """
-    deleted = set(deleted_ids)
-    reread = set(deleted_ids)
+    all_deleted_ids = set(deleted_ids)
+    reread_ids = set(deleted_ids)
     update = DreamUpdate()
     for key, file in stored.files.items():
-        dropped = _entries_from(file, deleted)
-        for entry in dropped:
+        dropped_entries = _entries_from(file, all_deleted_ids)
+        for entry in dropped_entries:
             origins = file.origins[entry]
-            reread.update(origins)
-        if dropped:
-            update.files[key] = _without_entries(key, file, dropped)
+            reread_ids.update(origins)
+        if dropped_entries:
+            update.files[key] = _without_entries(key, file, dropped_entries)
     for thread_id in deleted_ids:
         thread = stored.thread(thread_id)
-        reread.update(thread.replaced)
-    for thread_id in reread.intersection(stored.threads):
+        reread_ids.update(thread.replaced)
+    for thread_id in reread_ids.intersection(stored.threads):
         update.threads[thread_id] = None  # as if nothing of it was read
     return update
 
 
 def _entries_from(file: DreamFile, thread_ids: set[str]) -> set[str]:
     """The entries of a file that have one of these conversations among their origins."""
-    entries_from = set[str]()
+    dream_entries = set[str]()
     for entry, origins in file.origins.items():
         if thread_ids.isdisjoint(origins):
             continue
-        entries_from.add(entry)
-    return entries_from
+        dream_entries.add(entry)
+    return dream_entries
 
 
-def _without_entries(key: str, file: DreamFile, dropped: set[str]) -> DreamFile | None:
+def _without_entries(key: str, file: DreamFile, dropped_entries: set[str]) -> DreamFile | None:
     """A file without these entries; None if nothing is left.
 
     A JSON object goes whole: its other values are read again with the conversations.
     """
     if key.endswith(".json"):
         return None
-    staying = list[str]()
+    remaining_lines = list[str]()
     for line in file.content.split("\n"):
         entries_of_line = entries(key, line)  # one, or none where the line has no text
-        if dropped.isdisjoint(entries_of_line):
-            staying.append(line)
-    content = "\n".join(staying)
+        if dropped_entries.isdisjoint(entries_of_line):
+            remaining_lines.append(line)
+    content = "\n".join(remaining_lines)
     return _with_content(key, file, content)
 
 
@@ -93,8 +93,8 @@ def _with_content(key: str, file: DreamFile, content: str) -> DreamFile | None:
     """A file with this content, which has fewer entries; None if the content has no text."""
     if not content.strip():
         return None
-    origins = only_present(file.origins, key, content)
-    sources = only_present(file.sources, key, content)
+    origins = values_of_present_entries(file.origins, key, content)
+    sources = values_of_present_entries(file.sources, key, content)
     return DreamFile(content, origins, sources)
 
 

@@ -19,7 +19,7 @@ _Origins = dict[str, Sequence[str]]
 _NO_FILE = DreamFile("")
 
 
-class Spoken:
+class SpokenTexts:
     """What is said in the conversations of a batch. It finds those that an entry is from. Blocks."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
@@ -52,19 +52,22 @@ class Spoken:
 
 
 def after_batch(
-    stored: StoredDream, changed: Iterable[Changed], sources: Sources, spoken: Spoken
+    stored: StoredDream,
+    batch_changes: Iterable[Changed],
+    sources: Sources,
+    spoken_texts: SpokenTexts,
 ) -> tuple[FileUpdates, set[str]]:
     """The files that a batch of conversations changes, None for one that goes, and the ids of the
     conversations of which it takes entries out. Blocks.
 
-    `changed` are the changes of the dream's files; `sources` say who vouches for what is new.
+    `batch_changes` are those of the dream's files; `sources` say who vouches for what is new.
     """
     origins_in_dream = _Origins()
     for file in stored.files.values():
         origins_in_dream.update(file.origins)
     updates = FileUpdates()
     origins_of_all_removed = set[str]()
-    for change in changed:
+    for change in batch_changes:
         old_file = stored.files.get(change.key, _NO_FILE)
         origins_of_removed = _origins_of_removed(old_file, change)
         origins_of_all_removed.update(origins_of_removed)
@@ -75,8 +78,10 @@ def after_batch(
         all_sources = {**old_file.sources, **new_sources}
         updates[change.key] = DreamFile(
             content=change.after,
-            origins=_origins_after(old_file, change, origins_in_dream, origins_of_removed, spoken),
-            sources=only_present(all_sources, change.key, change.after),
+            origins=_origins_after(
+                old_file, change, origins_in_dream, origins_of_removed, spoken_texts
+            ),
+            sources=values_of_present_entries(all_sources, change.key, change.after),
         )
     return updates, origins_of_all_removed
 
@@ -98,7 +103,7 @@ def _origins_after(
     change: Changed,
     origins_in_dream: Mapping[str, Sequence[str]],
     origins_of_removed: Collection[str],
-    spoken: Spoken,
+    spoken_texts: SpokenTexts,
 ) -> _Origins:
     """The origins of the entries of a file after a change, without entries that the person wrote by
     hand. `origins_in_dream` are those of all files before the batch.
@@ -113,19 +118,21 @@ def _origins_after(
             continue
         origins = origins_in_dream.get(entry)
         if not origins:  # the entry has not moved here from another file: the batch says it
-            of_batch = spoken.origins(entry)
+            batch_origins = spoken_texts.origins(entry)
             # It may stand in place of what was removed.
-            of_batch.update(origins_of_removed)
-            origins = sorted(of_batch)
+            batch_origins.update(origins_of_removed)
+            origins = sorted(batch_origins)
         origins_after[entry] = origins
     return origins_after
 
 
-def only_present(by_entry: Mapping[str, _Value], key: str, content: str) -> dict[str, _Value]:
+def values_of_present_entries(
+    by_entry: Mapping[str, _Value], key: str, content: str
+) -> dict[str, _Value]:
     """What is known of a file's entries, without entries that this content of it does not have."""
-    present = set(entries(key, content))
-    of_present = dict[str, _Value]()
+    present_entries = set(entries(key, content))
+    values_of_present = dict[str, _Value]()
     for entry, value in by_entry.items():
-        if entry in present:
-            of_present[entry] = value
-    return of_present
+        if entry in present_entries:
+            values_of_present[entry] = value
+    return values_of_present

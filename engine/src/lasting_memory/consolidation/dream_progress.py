@@ -46,9 +46,9 @@ async def advance(draft: Draft, loaded: LoadedDream, dream: Dream, update: Dream
     has. Returns that. Raises `NothingToDoError` as `store_progress`.
     """
     loaded.stored = loaded.stored.updated(update)
-    counted = loaded.counted(dream)
-    await store_progress(draft, counted, update)
-    return counted
+    counted_dream = loaded.counted(dream)
+    await store_progress(draft, counted_dream, update)
+    return counted_dream
 
 
 def with_tokens(dream: Dream, draft: Draft) -> Dream:
@@ -63,9 +63,9 @@ def tokens_spent(record: Record, text: str) -> int:
     Where its provider counts none, about so many as an estimate counts: without that no cap would
     ever be reached.
     """
-    counted = record.input_tokens + record.output_tokens
-    if counted:
-        return counted
+    tokens_counted = record.input_tokens + record.output_tokens
+    if tokens_counted:
+        return tokens_counted
     text_tokens = len(text) // CHARS_PER_TOKEN
     tokens_of_call = CALL_TOKENS + text_tokens
     return record.model_calls * tokens_of_call
@@ -103,8 +103,8 @@ async def pause(draft: Draft, reason: Reason = "paused") -> None:
     dream = await _dream_that_reads(draft)
     if dream is None:
         return
-    waiting = replace(dream, status="paused", reason=reason)
-    await _put_unless_over(draft, waiting)
+    waiting_dream = replace(dream, status="paused", reason=reason)
+    await _put_unless_over(draft, waiting_dream)
 
 
 async def _dream_that_reads(draft: Draft) -> Dream | None:

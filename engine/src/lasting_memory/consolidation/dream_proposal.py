@@ -21,13 +21,13 @@ from lasting_memory.consolidation.dream_progress import (
 from lasting_memory.consolidation.dream_result import Result, result_of
 from lasting_memory.consolidation.dream_threads import LoadedDream, readable
 from lasting_memory.consolidation.dreams import Dream, DreamUpdate, Reason
-from lasting_memory.consolidation.facts import Key
+from lasting_memory.consolidation.facts import LineWords
 from lasting_memory.consolidation.no_batch import NO_DREAM, NothingToDoError
 from lasting_memory.consolidation.record import Record
 from lasting_memory.consolidation.record_keeping import keep_record
 from lasting_memory.consolidation.returning_lines import returning
 from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
-from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.consolidation.taken_back import DatedText
 from lasting_memory.consolidation.undecided import undecided_in
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import MAX_PROPOSALS, Proposal, diffs, files_in, texts
@@ -53,9 +53,9 @@ async def finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> 
     Raises `NothingToDoError` where the dream is over by now, or waits until the person has decided
     about other proposals.
     """
-    is_anything_left = bool(loaded.unread())
+    is_anything_unread = bool(loaded.unread())
     dream = loaded.dream
-    is_capped = is_anything_left and dream.tokens >= dream.cap
+    is_capped = is_anything_unread and dream.tokens >= dream.cap
     reason: Reason = "cap" if is_capped else ""
     update = DreamUpdate(threads=loaded.updates_without_new_turns())
     dream = await advance(draft, loaded, dream, update)
@@ -66,26 +66,26 @@ async def finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> 
     # A run that died may have proposed it.
     ids = [proposal.id for proposal in proposals]
     is_proposed = any(proposal_id.startswith(dream.proposal_id) for proposal_id in ids)
-    if not is_proposed and not result.changed:
-        ended = replace(dream, status="ended", reason=reason or "same")
+    if not is_proposed and not result.changes:
+        ended_dream = replace(dream, status="ended", reason=reason or "same")
         record = draft.record.ended("done")
-        await _end(draft, ended, record)
+        await _end(draft, ended_dream, record)
         return SAME
     if not is_proposed:
         is_proposed = await _propose(draft, dream, result, proposals)
     if not is_proposed:
         # The files stay, for the person to make room and go on.
-        refused = replace(dream, status="failed", reason="refused")
+        refused_dream = replace(dream, status="failed", reason="refused")
         no_update = DreamUpdate()
-        await store_progress(draft, refused, no_update)
+        await store_progress(draft, refused_dream, no_update)
         return NO_DREAM
     if await _is_any_deleted(draft, loaded, client):  # what came of it is not proposed
         await _withdraw(draft, dream)
         await plan_next(draft, client)
         return NO_DREAM
-    proposed = replace(dream, status="proposed", reason=reason)
+    proposed_dream = replace(dream, status="proposed", reason=reason)
     record = await _record_of_all_runs(draft, dream, result)
-    await _end(draft, proposed, record)
+    await _end(draft, proposed_dream, record)
     return CAPPED if is_capped else DONE
 
 
@@ -125,22 +125,22 @@ async def _result_for_today(draft: Draft, loaded: LoadedDream, stored: StoredMem
         files,
         dict(histories),
         loaded.stored.files,
-        read=loaded.read_whole(),
-        expired=draft.expired,
+        read_thread_ids=loaded.read_whole(),
+        expired_lines=draft.expired_lines,
         rules=draft.rules,
     )
     # What was taken back earlier, every batch has left out, unless it was said again later.
-    taken_back = await draft.taken_back(stored)
-    taken_back_since = dict[Key, Dated]()
-    for key, line in taken_back.items():
+    taken_lines = await draft.taken_back(stored)
+    lines_taken_since = dict[LineWords, DatedText]()
+    for line_words, line in taken_lines.items():
         if line.at >= loaded.dream.began:
-            taken_back_since[key] = line
-    today = texts(files)
+            lines_taken_since[line_words] = line
+    present_texts = texts(files)
     findings = await platform.in_thread(
-        returning, result.changed, today, taken_back_since, (), draft.rules
+        returning, result.changes, present_texts, lines_taken_since, (), draft.rules
     )
-    changed = await platform.in_thread(guard.without, result.changed, findings)
-    return result._replace(changed=changed)
+    remaining_changes = await platform.in_thread(guard.without, result.changes, findings)
+    return result._replace(changes=remaining_changes)
 
 
 async def _withdraw(draft: Draft, dream: Dream) -> None:
@@ -165,8 +165,8 @@ async def _propose(
         at=draft.record.started_at,
         memory=memory.files[-1],
         author=author,
-        changes=result.changed,
-        threads=result.threads,
+        changes=result.changes,
+        threads=result.thread_ids,
         kind="dream",
         reasons=result.reasons,
         sources=result.sources,
@@ -177,7 +177,7 @@ async def _propose(
         if undecided.kind == "dream":
             undecided_ids.append(undecided.id)
     try:
-        await memory.check(result.changed, author, sources=result.sources)
+        await memory.check(result.changes, author, sources=result.sources)
         await memory.propose_instead(proposal, undecided_ids)
     except RefusedWrite as error:
         logger.warning("What a dream would change was not proposed: %s", error)
@@ -191,7 +191,7 @@ async def _propose(
 
 async def _record_of_all_runs(draft: Draft, dream: Dream, result: Result) -> Record:
     """The one record of all runs of a dream, whose result is proposed."""
-    files = await platform.in_thread(diffs, result.changed)
+    files = await platform.in_thread(diffs, result.changes)
     record = draft.record.ended("proposed", files=files)
     return replace(
         record,

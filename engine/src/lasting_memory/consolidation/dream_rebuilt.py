@@ -27,29 +27,29 @@ def first_files(
     """The files with which a dream begins: today's texts without what came of these conversations,
     which are all that the dream will read. Blocks.
     """
-    first = DreamFiles()
+    files_at_first = DreamFiles()
     for key, content in texts(files).items():
         history = histories.get(key, ())
         if key.endswith(".json"):
             names = rebuilt_fields(content, history, thread_ids)
-            staying = _without_fields(content, names)
+            remaining_text = _without_fields(content, names)
         else:
             numbers = rebuilt_lines(key, content, history, thread_ids)
             lines = without_lines(content, numbers)
-            staying = "\n".join(lines)
-        if staying.strip():
-            first[key] = DreamFile(staying)
-    return first
+            remaining_text = "\n".join(lines)
+        if remaining_text.strip():
+            files_at_first[key] = DreamFile(remaining_text)
+    return files_at_first
 
 
 def without_lines(content: str, numbers: Collection[int]) -> list[str]:
     """The lines of a text but those with these numbers, which count from 0."""
-    staying = list[str]()
+    remaining_lines = list[str]()
     lines = content.split("\n")
     for number, line in enumerate(lines):
         if number not in numbers:
-            staying.append(line)
-    return staying
+            remaining_lines.append(line)
+    return remaining_lines
 
 
 def _without_fields(content: str, names: Collection[str]) -> str:
@@ -73,10 +73,10 @@ def _came_of(revision: Revision | None, thread_ids: Collection[str]) -> bool:
     author = revision.author
     if author.kind not in _FROM_CONVERSATIONS:
         return False
-    written_in = set(author.thread_id.split())
-    if not written_in:
+    writing_threads = set(author.thread_id.split())
+    if not writing_threads:
         return False
-    return written_in.issubset(thread_ids)
+    return writing_threads.issubset(thread_ids)
 
 
 def rebuilt_lines(
@@ -87,12 +87,12 @@ def rebuilt_lines(
         return set()
     if not _is_newest(content, history):
         return set()
-    rebuilt = set[int]()
+    numbers = set[int]()
     origins = journal.line_origins(history)
     for number, revision in enumerate(origins):
         if _came_of(revision, thread_ids):
-            rebuilt.add(number)
-    return rebuilt
+            numbers.add(number)
+    return numbers
 
 
 def _is_newest(content: str, history: Sequence[Revision]) -> bool:
@@ -101,8 +101,8 @@ def _is_newest(content: str, history: Sequence[Revision]) -> bool:
     """
     if not history:
         return False
-    newest = history[0]
-    return newest.content == content
+    newest_revision = history[0]
+    return newest_revision.content == content
 
 
 def rebuilt_fields(
@@ -112,12 +112,12 @@ def rebuilt_fields(
     if not _is_newest(content, history):
         return set()
     fields = object_in(content) or {}
-    rebuilt = set[str]()
+    rebuilt_names = set[str]()
     for name, value in fields.items():
         revision = _revision_with_value(name, value, history)
         if _came_of(revision, thread_ids):
-            rebuilt.add(name)
-    return rebuilt
+            rebuilt_names.add(name)
+    return rebuilt_names
 
 
 def _revision_with_value(name: str, value: object, history: Sequence[Revision]) -> Revision | None:

@@ -42,14 +42,14 @@ class Result(NamedTuple):
     """What a dream would change of today's memory.
 
     `reasons` say why lines go, by path and line. `sources` say who vouches for what is new, by path
-    and entry. `threads` are the ids of the conversations that what is new is from. `origins` have
-    those of each entry, as indexes in `threads`, by path and entry.
+    and entry. `thread_ids` are the ids of the conversations that what is new is from. `origins` have
+    those of each entry, as indexes in `thread_ids`, by path and entry.
     """
 
-    changed: list[Changed]
+    changes: list[Changed]
     reasons: dict[str, dict[str, str]]
     sources: _Sources
-    threads: list[str]
+    thread_ids: list[str]
     origins: _Indexes
 
 
@@ -58,49 +58,49 @@ def result_of(
     histories: Histories,
     dream_files: Mapping[str, DreamFile],
     *,
-    read: Collection[str],
-    expired: ExpiredLines,
+    read_thread_ids: Collection[str],
+    expired_lines: ExpiredLines,
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Result:
-    """What would change of today's `files`, if the dream's took the place of what is rebuilt. `read`
+    """What would change of today's `files`, if the dream's took the place of what is rebuilt. `read_thread_ids`
     are the ids of the conversations that the dream has read whole. Blocks.
     """
-    today = texts(files)
-    comparison = DreamComparison(today, dream_files, expired, rules)
+    texts_today = texts(files)
+    comparison = DreamComparison(texts_today, dream_files, expired_lines, rules)
     files_after = dict(files)
     reasons = dict[str, dict[str, str]]()
-    for key in sorted({*today, *dream_files}):
+    for key in sorted({*texts_today, *dream_files}):
         is_file = key in files
-        has_no_text = is_file and key not in today
+        has_no_text = is_file and key not in texts_today
         if has_no_text:  # it stays as it is
             continue
-        content = today.get(key, "")
+        content = texts_today.get(key, "")
         dream_content = dream_files.get(key, _NO_FILE).content
         history = histories.get(key, ())
         if key.endswith(".json"):
-            field_names = rebuilt_fields(content, history, read)
+            field_names = rebuilt_fields(content, history, read_thread_ids)
             unsaid_fields = comparison.unsaid_fields(content, field_names)
-            after = _merged_fields(content, dream_content, unsaid_fields)
+            text_after = _merged_fields(content, dream_content, unsaid_fields)
         else:
-            numbers = rebuilt_lines(key, content, history, read)
+            numbers = rebuilt_lines(key, content, history, read_thread_ids)
             reasons_by_number = comparison.unsaid_lines(content, numbers)
-            after = comparison.with_new_facts(content, dream_content, reasons_by_number)
+            text_after = comparison.with_new_facts(content, dream_content, reasons_by_number)
             if reasons_by_number:
                 path = f"/memories{key}"
                 reasons[path] = _reasons_by_line(content, reasons_by_number)
-        if after == content:
+        if text_after == content:
             continue
-        if after or is_file:
-            files_after[key] = FileData(content=after, encoding="utf-8")
-    changed = changes(files, files_after)
-    origins = _origins(changed, dream_files)
-    threads = _threads_in(origins)
+        if text_after or is_file:
+            files_after[key] = FileData(content=text_after, encoding="utf-8")
+    memory_changes = changes(files, files_after)
+    origins = _origins(memory_changes, dream_files)
+    thread_ids = _threads_in(origins)
     return Result(
-        changed,
+        memory_changes,
         reasons,
-        sources=_sources(changed, dream_files),
-        threads=threads,
-        origins=_as_indexes(origins, threads),
+        sources=_sources(memory_changes, dream_files),
+        thread_ids=thread_ids,
+        origins=_as_indexes(origins, thread_ids),
     )
 
 
@@ -114,31 +114,31 @@ def _reasons_by_line(content: str, reasons_by_number: Mapping[int, str]) -> dict
     return reasons
 
 
-def _sources(changed: Sequence[Changed], dream_files: Mapping[str, DreamFile]) -> _Sources:
+def _sources(memory_changes: Sequence[Changed], dream_files: Mapping[str, DreamFile]) -> _Sources:
     """Who vouches for the entries that changes add, by path and entry."""
     sources = _Sources()
-    for change in changed:
+    for change in memory_changes:
         dream_file = dream_files.get(change.key, _NO_FILE)
         vouch = vouch_new_by(dream_file.sources)
         sources[change.path] = added_sources(change, vouch)
     return sources
 
 
-def _origins(changed: Sequence[Changed], dream_files: Mapping[str, DreamFile]) -> _Origins:
+def _origins(memory_changes: Sequence[Changed], dream_files: Mapping[str, DreamFile]) -> _Origins:
     """The conversations that the entries are from which changes add. Without entries of which that
     is not known.
     """
     origins = _Origins()
-    for change in changed:
+    for change in memory_changes:
         dream_file = dream_files.get(change.key, _NO_FILE)
         entries_before = set(entries(change.key, change.before))
-        of_path = origins.setdefault(change.path, {})
+        origins_of_path = origins.setdefault(change.path, {})
         for entry in entries(change.key, change.after):
             if entry in entries_before:
                 continue
             thread_ids = dream_file.origins.get(entry)
             if thread_ids is not None:
-                of_path[entry] = thread_ids
+                origins_of_path[entry] = thread_ids
     return origins
 
 
@@ -151,38 +151,38 @@ def _threads_in(origins: _Origins) -> list[str]:
     return sorted(all_ids)
 
 
-def _as_indexes(origins: _Origins, threads: Sequence[str]) -> dict[str, dict[str, list[int]]]:
-    """The origins with indexes in `threads` for the ids of conversations."""
+def _as_indexes(origins: _Origins, thread_ids: Sequence[str]) -> dict[str, dict[str, list[int]]]:
+    """The origins with indexes in `thread_ids` for the ids of conversations."""
     index_of = dict[str, int]()
-    for index, thread_id in enumerate(threads):
+    for index, thread_id in enumerate(thread_ids):
         index_of[thread_id] = index
-    with_indexes = _Indexes()
+    indexes = _Indexes()
     for path, by_entry in origins.items():
-        of_path = with_indexes.setdefault(path, {})
-        for entry, thread_ids in by_entry.items():
-            of_path[entry] = [index_of[thread_id] for thread_id in thread_ids]
-    return with_indexes
+        origins_of_path = indexes.setdefault(path, {})
+        for entry, origin_ids in by_entry.items():
+            origins_of_path[entry] = [index_of[thread_id] for thread_id in origin_ids]
+    return indexes
 
 
-def _merged_fields(content: str, dream_content: str, replaced: Collection[str]) -> str:
-    """A JSON object of today's memory, in which the fields `replaced` are as in the dream's object,
-    or are left out if that has none, and empty fields are filled from it. Today's text if either
-    text is no object.
+def _merged_fields(content: str, dream_content: str, replaced_names: Collection[str]) -> str:
+    """A JSON object of today's memory, in which the fields `replaced_names` are as in the dream's
+    object, or are left out if that has none, and empty fields are filled from it. Today's text if
+    either text is no object.
     """
-    fields = object_in(content or "{}")
+    fields_today = object_in(content or "{}")
     dream_fields = object_in(dream_content or "{}")
-    if fields is None or dream_fields is None:
+    if fields_today is None or dream_fields is None:
         return content
-    merged = dict[str, object]()
-    for name, value in fields.items():
-        if name not in replaced:
-            merged[name] = value
+    merged_fields = dict[str, object]()
+    for name, value in fields_today.items():
+        if name not in replaced_names:
+            merged_fields[name] = value
         elif name in dream_fields:
-            merged[name] = dream_fields[name]
+            merged_fields[name] = dream_fields[name]
     for name, value in dream_fields.items():
-        value_today = fields.get(name)
+        value_today = fields_today.get(name)
         if value_today in _EMPTY_VALUES:
-            merged[name] = value
-    if merged == fields:
+            merged_fields[name] = value
+    if merged_fields == fields_today:
         return content
-    return dumped_object(merged)
+    return dumped_object(merged_fields)

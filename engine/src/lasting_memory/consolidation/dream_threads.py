@@ -64,7 +64,7 @@ async def unread_turns(
     owned = owned_by(owner.actor, deployment.agents)
     for page in _pages(positions):
         new_turns_of_page = await read_new_turns(threads, owned, page, kept_out)
-        new_turns.due.extend(new_turns_of_page.due)
+        new_turns.due_conversations.extend(new_turns_of_page.due_conversations)
         new_turns.without_new_turns.update(new_turns_of_page.without_new_turns)
     return new_turns
 
@@ -185,7 +185,7 @@ async def estimate(
     messages = 0
     for page in _pages(unread):
         new_turns = await read_new_turns(threads, owned, page, kept_out)
-        for item in new_turns.due:
+        for item in new_turns.due_conversations:
             tokens_said += item.tokens
             messages += len(item.conversation.turns)
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION

@@ -16,7 +16,7 @@ from lasting_memory import platform
 from lasting_memory.consolidation.batch import batch
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.dream_deletions import without_threads
-from lasting_memory.consolidation.dream_files import Spoken, after_batch
+from lasting_memory.consolidation.dream_files import SpokenTexts, after_batch
 from lasting_memory.consolidation.dream_progress import (
     advance,
     dream_store_of,
@@ -66,7 +66,7 @@ async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
     draft.base = loaded.files()
     if dream.tokens < dream.cap:
         await _choose_conversations(draft, loaded, marks, client)
-    if not draft.shown:
+    if not draft.shown_conversations:
         answer = await finish(draft, loaded, client)
         raise NothingToDoError(answer)
 
@@ -92,16 +92,18 @@ async def _choose_conversations(
     is.
     """
     kept_out = await kept_out_in(marks.kept_out, client.runs)
-    unread = list(loaded.unread().items())
-    while unread and not draft.shown:
-        positions = dict(unread[:MOST_SHOWN])
-        unread = unread[MOST_SHOWN:]
+    unread_conversations = list(loaded.unread().items())
+    while unread_conversations and not draft.shown_conversations:
+        positions = dict(unread_conversations[:MOST_SHOWN])
+        unread_conversations = unread_conversations[MOST_SHOWN:]
         new_turns = await unread_turns(
             draft.deployment, client.threads, draft.owner, positions, kept_out
         )
         loaded.without_new_turns.update(new_turns.without_new_turns)
         max_tokens = draft.rules.batch_tokens
-        draft.shown = await platform.in_thread(batch, new_turns.due, max_tokens)
+        draft.shown_conversations = await platform.in_thread(
+            batch, new_turns.due_conversations, max_tokens
+        )
 
 
 async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Record:
@@ -133,24 +135,24 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
 async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Verdict) -> Record:
     """Put what a batch changes into the dream's files. Returns the run's record."""
     texts_by_thread = dict[str, str]()
-    for item in draft.shown:
+    for item in draft.shown_conversations:
         texts_of_turns = [turn.text for turn in item.conversation.turns]
         texts_by_thread[item.thread_id] = "\n".join(texts_of_turns)
-    spoken = await platform.in_thread(Spoken, texts_by_thread)
-    files, origins_of_removed = await platform.in_thread(
-        after_batch, loaded.stored, verdict.changed, verdict.sources, spoken
+    spoken_texts = await platform.in_thread(SpokenTexts, texts_by_thread)
+    files, removed_origins = await platform.in_thread(
+        after_batch, loaded.stored, verdict.changes, verdict.sources, spoken_texts
     )
-    replaced = sorted(origins_of_removed.difference(texts_by_thread))
+    replaced_ids = sorted(removed_origins.difference(texts_by_thread))
     threads = loaded.updates_without_new_turns()
-    for item in draft.shown:
+    for item in draft.shown_conversations:
         position = item.advanced()
-        threads[item.thread_id] = ReadThread(position, replaced)
+        threads[item.thread_id] = ReadThread(position, replaced_ids)
     messages = draft.messages_shown
     all_messages = dream.messages + messages
-    further = replace(dream, failures=0, messages=all_messages)
+    advanced_dream = replace(dream, failures=0, messages=all_messages)
     update = DreamUpdate(files, threads)
-    await advance(draft, loaded, further, update)
-    conversations = len(draft.shown)
+    await advance(draft, loaded, advanced_dream, update)
+    conversations = len(draft.shown_conversations)
     return draft.record.ended("done", conversations=conversations, messages=messages)
 
 
@@ -161,7 +163,7 @@ async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Ve
     Where the model gave no answer again and again, the dream waits for its person.
     """
     threads = loaded.updates_without_new_turns()
-    for item in draft.shown:
+    for item in draft.shown_conversations:
         thread = loaded.stored.thread(item.thread_id)
         position = item.position
         if verdict.failure:
@@ -175,6 +177,6 @@ async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Ve
     if not verdict.failure:
         await advance(draft, loaded, dream, update)
         return draft.record.ended("undone", verdict.problem)
-    failed = failed_once_more(dream)
-    await advance(draft, loaded, failed, update)
+    failed_dream = failed_once_more(dream)
+    await advance(draft, loaded, failed_dream, update)
     return draft.record.ended("failed", verdict.failure)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import RunsClient, ThreadsClient
 
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.consolidation.changed_threads import (
     EARLIEST,
     ChangedThread,
@@ -47,7 +47,7 @@ async def find_due(
     began: journal.Began | None = None,
     *,
     runs: RunsClient | None = None,
-) -> list[Due]:
+) -> list[DueConversation]:
     """What `due_by` finds. The operation that it returns is carried out."""
     places = mark_places(owner.actor)
     items = await journal.all_items_of(store, places)
@@ -90,7 +90,7 @@ async def due_by(
     *,
     began: journal.Began | None = None,
     runs: RunsClient | None = None,
-) -> tuple[list[Due], list[PutOp]]:
+) -> tuple[list[DueConversation], list[PutOp]]:
     """An owner's conversations with new turns, and the operation that stores the new `read_to`; no
     operation if nothing changed.
 
@@ -105,7 +105,7 @@ async def due_by(
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
     owned = owned_by(owner.actor, deployment.agents)
     kept_out = await kept_out_in(marks.kept_out, runs)
-    due = list[Due]()
+    due = list[DueConversation]()
     tokens = 0
     unread = changed
     while unread:
@@ -118,7 +118,7 @@ async def due_by(
         new_turns = await read_new_turns(threads, owned, positions, kept_out)
         if new_turns.without_new_turns:
             await put_positions(store, owner.actor, new_turns.without_new_turns, began)
-        for item in new_turns.due:
+        for item in new_turns.due_conversations:
             due.append(item)
             tokens += item.tokens
     read_to = newest

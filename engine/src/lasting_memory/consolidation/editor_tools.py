@@ -39,10 +39,10 @@ async def forget_lines(
     draft = CURRENT_DRAFT.get()
     if draft:
         why = because[:_BECAUSE_CHARS] or reason
-        given_up = draft.given_up[path]
+        given_up = draft.given_up_lines[path]
         for raw_line in lines:
             line = raw_line.strip()
             given_up[line] = why
             if reason == "contradicted":
-                draft.contradicted.add((path, line))
+                draft.contradicted_lines.add((path, line))
     return f"Noted {len(lines)} lines; now change {path}."

@@ -76,7 +76,7 @@ async def _busy_talks(
 
 def _ids_that_say(fact: Fact, talks: Iterable[Conversation]) -> list[str]:
     """The ids of the conversations that say a fact, each once, in order. Blocks."""
-    wordings = _facts_of_texts(fact.wordings).words.values()
+    wordings = _facts_of_texts(fact.wordings).stems.values()
     weights = weights_of(wordings)
     thread_ids = dict[str, None]()
     for talk in talks:

@@ -16,10 +16,10 @@ from deepagents.backends.protocol import FileData
 from lasting_memory import platform
 from lasting_memory.agent.answers import CUT, SILENT, says_something
 from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning
+from lasting_memory.consolidation.changed_ends import DatedWords, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
-from lasting_memory.consolidation.facts import Findings, Key, TextFile
+from lasting_memory.consolidation.facts import Findings, LineWords, TextFile
 from lasting_memory.consolidation.left_out import LeftOut
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
 from lasting_memory.consolidation.permitted_changes import permitted_part
@@ -27,7 +27,7 @@ from lasting_memory.consolidation.record import Note, note
 from lasting_memory.consolidation.returning_lines import returning as lines_returning
 from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
 from lasting_memory.consolidation.stored_memory import read_stored_memory
-from lasting_memory.consolidation.taken_back import Dated, still_gone
+from lasting_memory.consolidation.taken_back import DatedText, still_gone
 from lasting_memory.deployment import Source
 from lasting_memory.memory.controls import PAUSED, Controls
 from lasting_memory.memory.folder import sources_of_files
@@ -38,11 +38,11 @@ from lasting_memory.memory.proposals import Changed, Sources, changes, files_in,
 class Verdict:
     """What becomes of a draft."""
 
-    changed: Sequence[Changed] = ()  # what may be committed
+    changes: Sequence[Changed] = ()  # what may be committed
     # Who vouches for what that adds, by path and entry.
     sources: Sources = field(default_factory=dict)
     waits: bool = False  # whether the person sees and decides it first
-    left_out: str = ""  # what is left out of the draft, and why, as the model is told
+    left_out_sentences: str = ""  # what is left out of the draft, and why, as the model is told
     problem: str = ""  # why nothing may be committed, as the model is told
     notes: Sequence[Note] = ()  # why something is left out, or nothing may be committed, for people
     failure: str = ""  # why the model's last answer is none
@@ -54,7 +54,7 @@ class Verdict:
         """What the model is told in another attempt; "" where there is no reason for one."""
         if self.is_stopped or self.failure:
             return ""
-        return self.problem or self.left_out
+        return self.problem or self.left_out_sentences
 
 
 class _PresentMemory(NamedTuple):
@@ -64,8 +64,8 @@ class _PresentMemory(NamedTuple):
     """
 
     files: Mapping[str, FileData]
-    taken_back: Mapping[Key, Dated]
-    ends_taken_back: Mapping[DatedKey, Dated]
+    taken_lines: Mapping[LineWords, DatedText]
+    taken_ends: Mapping[DatedWords, DatedText]
     sources: Mapping[str, Source]
 
 
@@ -113,8 +113,8 @@ async def _waits(draft: Draft, verdict: Verdict, controls: Controls) -> bool:
         return True
     if draft.deployment.unconfirmed != "propose":
         return False
-    doubtful = await platform.in_thread(unconfirmed, verdict.changed, verdict.sources)
-    return bool(doubtful)
+    doubtful_lines = await platform.in_thread(unconfirmed, verdict.changes, verdict.sources)
+    return bool(doubtful_lines)
 
 
 def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
@@ -128,7 +128,7 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
     cut = str(answer.response_metadata.get(CUT, ""))
     if cut:
         return cut
-    if verdict.changed or verdict.left_out or verdict.problem:
+    if verdict.changes or verdict.left_out_sentences or verdict.problem:
         return ""
     if says_something(answer):
         return ""
@@ -139,11 +139,11 @@ async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
     memory_of_copy = replace(draft.memory, store=draft.copy)
     edited = await memory_of_copy.read()
-    changed = await platform.in_thread(_changes_of, draft, edited)
-    if not changed:
+    batch_changes = await platform.in_thread(_changes_of, draft, edited)
+    if not batch_changes:
         return _verdict(draft, LeftOut())
     memory = await _present_memory(draft)
-    verdict = await platform.in_thread(_judge_lines, draft, changed, memory)
+    verdict = await platform.in_thread(_judge_lines, draft, batch_changes, memory)
     if verdict.problem:
         return verdict
     refusal = await _refusal_of_memory(draft, verdict, memory)
@@ -153,19 +153,19 @@ async def _judge_changes(draft: Draft) -> Verdict:
 def _changes_of(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     """What a draft changes of the files that it copied. Blocks.
 
-    A tidy that may remove something takes expired lines out, and notes them in `draft.given_up`.
+    A tidy that may remove something takes expired lines out, and notes them in `draft.given_up_lines`.
     Other runs leave them where they are.
     """
     may_remove = "remove" in draft.rules.may
     takes_out_over = rules_of(draft.record.kind).takes_out_over and may_remove
     if takes_out_over:
-        changed, reasons = draft.expired.changes_without(draft.base, edited)
+        batch_changes, reasons = draft.expired_lines.changes_without(draft.base, edited)
         for path, lines in reasons.items():
-            given_up = draft.given_up[path]
-            given_up.update(lines)
-        return changed
-    changed = changes(draft.base, edited)
-    return draft.expired.put_back(changed, draft.contradicted)
+            given_up_lines = draft.given_up_lines[path]
+            given_up_lines.update(lines)
+        return batch_changes
+    batch_changes = changes(draft.base, edited)
+    return draft.expired_lines.put_back(batch_changes, draft.contradicted_lines)
 
 
 async def _present_memory(draft: Draft) -> _PresentMemory:
@@ -174,58 +174,66 @@ async def _present_memory(draft: Draft) -> _PresentMemory:
     files: Mapping[str, FileData] = await platform.in_thread(files_in, memory.files)
     sources_in_files = await platform.in_thread(sources_of_files, memory.files)
     sources = sources_now(sources_in_files, memory.proposals)
-    taken_back = await draft.taken_back(memory)
-    ends_taken_back = await draft.ends_taken_back(memory)
+    taken_lines = await draft.taken_back(memory)
+    taken_ends = await draft.ends_taken_back(memory)
     if draft.dream:
-        today = texts(files)
-        taken_back = await platform.in_thread(still_gone, taken_back, today)
+        present_texts = texts(files)
+        taken_lines = await platform.in_thread(still_gone, taken_lines, present_texts)
         in_draft = draft.dream.sources()
         sources.update(in_draft)
         files = draft.base
-    return _PresentMemory(files, taken_back, ends_taken_back, sources)
+    return _PresentMemory(files, taken_lines, taken_ends, sources)
 
 
-def _judge_lines(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Verdict:
+def _judge_lines(draft: Draft, batch_changes: Sequence[Changed], memory: _PresentMemory) -> Verdict:
     """A verdict on the changes without the lines that are left out: all of it but whether memory
     can take them. Blocks.
     """
     left_out = LeftOut()
-    left_out.returning = _returning(draft, changed, memory)
-    left_out.invented = _invented(draft, changed)
-    unwanted_lines = {*left_out.returning, *left_out.invented}
-    remaining = guard.without(changed, unwanted_lines)
+    left_out.returning_lines = _returning(draft, batch_changes, memory)
+    left_out.invented_lines = _invented(draft, batch_changes)
+    unwanted_lines = {*left_out.returning_lines, *left_out.invented_lines}
+    remaining = guard.without(batch_changes, unwanted_lines)
     permitted, forbidden = permitted_part(remaining, draft.rules.may)
-    left_out.forbidden = forbidden
+    left_out.forbidden_changes = forbidden
     sources = sources_of_changes(draft, permitted, memory.sources)
     refuses_doubtful = draft.deployment.unconfirmed == "refuse"
     # What a person brings is their own decision: it waits for them, and is marked.
     is_brought = draft.reading is not None
     if refuses_doubtful and not is_brought:
-        left_out.doubtful = unconfirmed(permitted, sources)
-        permitted = guard.without(permitted, left_out.doubtful)
+        left_out.doubtful_lines = unconfirmed(permitted, sources)
+        permitted = guard.without(permitted, left_out.doubtful_lines)
     verdict = _verdict(draft, left_out)
-    verdict = replace(verdict, changed=permitted, sources=sources)
+    verdict = replace(verdict, changes=permitted, sources=sources)
     refusal = _refusal_of_guard(draft, permitted)
     return _refused(verdict, refusal)
 
 
-def _returning(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Findings:
+def _returning(draft: Draft, batch_changes: Sequence[Changed], memory: _PresentMemory) -> Findings:
     """The new lines that bring back what the person took back, also since the run began. Blocks."""
-    now = texts(memory.files)
+    present_texts = texts(memory.files)
     lines = lines_returning(
-        changed, now, taken_lines=memory.taken_back, messages=draft.said, rules=draft.rules
+        batch_changes,
+        present_texts,
+        taken_lines=memory.taken_lines,
+        messages=draft.messages_since,
+        rules=draft.rules,
     )
     ends = ends_returning(
-        changed, now, taken_lines=memory.ends_taken_back, messages=draft.said, rules=draft.rules
+        batch_changes,
+        present_texts,
+        taken_lines=memory.taken_ends,
+        messages=draft.messages_since,
+        rules=draft.rules,
     )
     return {**ends, **lines}
 
 
-def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
+def _invented(draft: Draft, batch_changes: Sequence[Changed]) -> Findings:
     """The new lines that say what is not in the draft's source; {} for a draft without one. Blocks."""
     if not draft.source:
         return {}
-    return guard.invented(changed, draft.source, draft.rules)
+    return guard.invented(batch_changes, draft.source, draft.rules)
 
 
 def _verdict(draft: Draft, left_out: LeftOut) -> Verdict:
@@ -235,7 +243,7 @@ def _verdict(draft: Draft, left_out: LeftOut) -> Verdict:
     explanation = left_out.explanation(draft.rules.may)
     if draft.reading:
         left_out.note_for_reading(draft.reading, draft.rules.may)
-    return Verdict(left_out=explanation.for_model, notes=explanation.for_person)
+    return Verdict(left_out_sentences=explanation.for_model, notes=explanation.for_person)
 
 
 def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:
@@ -245,16 +253,18 @@ def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:
     return replace(verdict, problem=refusal.problem, notes=[refusal.note])
 
 
-def _refusal_of_guard(draft: Draft, changed: Sequence[Changed]) -> _Refusal | None:
+def _refusal_of_guard(draft: Draft, batch_changes: Sequence[Changed]) -> _Refusal | None:
     """Why the changes would lose too much; None if they do not. Blocks."""
     rules = draft.rules
-    unchanged: Sequence[TextFile] = ()
+    unchanged_files: Sequence[TextFile] = ()
     if draft.source:
         rules = replace(rules, removable_share=0)  # each line that goes needs a reason
-        unchanged = _unchanged_source(draft.source, changed)
+        unchanged_files = _unchanged_source(draft.source, batch_changes)
     # A text that was brought takes no line away.
-    given_up = {} if draft.reading else draft.given_up
-    objection = guard.objection(changed, given_up, rules, others=unchanged)
+    given_up_lines = {} if draft.reading else draft.given_up_lines
+    objection = guard.objection(
+        batch_changes, given_up_lines, rules, unchanged_files=unchanged_files
+    )
     if objection is None:
         return None
     why = note(objection.note_kind, *objection.lines)
@@ -265,9 +275,11 @@ async def _refusal_of_memory(
     draft: Draft, verdict: Verdict, memory: _PresentMemory
 ) -> _Refusal | None:
     """Why memory cannot take the changes of a verdict; None if it can."""
-    changed = draft.with_earlier_parts(verdict.changed)
+    batch_changes = draft.with_earlier_parts(verdict.changes)
     try:
-        await draft.memory.check(changed, draft.author, files=memory.files, sources=verdict.sources)
+        await draft.memory.check(
+            batch_changes, draft.author, files=memory.files, sources=verdict.sources
+        )
     except ValueError as error:
         note_kind = getattr(error, "kind", "") or "refused"
         why = note(note_kind)
@@ -275,11 +287,13 @@ async def _refusal_of_memory(
     return None
 
 
-def _unchanged_source(source: Sequence[TextFile], changed: Sequence[Changed]) -> list[TextFile]:
+def _unchanged_source(
+    source: Sequence[TextFile], batch_changes: Sequence[Changed]
+) -> list[TextFile]:
     """The files among the texts of a source that have not changed. A text of no file has the path
     "".
     """
-    changed_paths = {change.path for change in changed}
+    changed_paths = {change.path for change in batch_changes}
     unchanged = list[TextFile]()
     for path, text in source:
         is_file = bool(path)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lasting_memory.consolidation.bringing import Reading
 from lasting_memory.consolidation.change_kinds import ForbiddenChange, verbs
-from lasting_memory.consolidation.facts import Findings, Key
+from lasting_memory.consolidation.facts import Findings, LineWords
 from lasting_memory.consolidation.record import Note, note
 from lasting_memory.deployment import Kind as ChangeKind
 
@@ -54,14 +54,14 @@ class Explanation(NamedTuple):
 class LeftOut:
     """What is left out of a draft. The module's docstring defines the four words."""
 
-    returning: Findings = field(default_factory=Findings)
-    invented: Findings = field(default_factory=Findings)
-    forbidden: Sequence[ForbiddenChange] = ()
-    doubtful: Findings = field(default_factory=Findings)
+    returning_lines: Findings = field(default_factory=Findings)
+    invented_lines: Findings = field(default_factory=Findings)
+    forbidden_changes: Sequence[ForbiddenChange] = ()
+    doubtful_lines: Findings = field(default_factory=Findings)
 
-    def explanation(self, may: Collection[ChangeKind]) -> Explanation:
-        """Why it is left out. `may` are the kinds of change that are permitted."""
-        permitted_verbs = verbs(may)
+    def explanation(self, permitted_kinds: Collection[ChangeKind]) -> Explanation:
+        """Why it is left out. `permitted_kinds` are the kinds of change that are permitted."""
+        permitted_verbs = verbs(permitted_kinds)
         sentences = list[str]()
         notes = list[Note]()
         for reason in self._reasons():
@@ -77,49 +77,49 @@ class LeftOut:
 
     def _reasons(self) -> list[_Reason]:
         """The four reasons to leave lines out, each with its lines, which may be none."""
-        forbidden = _as_texts(self.forbidden)
+        forbidden_changes = _as_texts(self.forbidden_changes)
         return [
             _Reason(
                 note_kind="taken_back",
                 sentence=RETURNING,
-                lines_for_model=_with_paths(self.returning),
-                lines_for_person=_without_times(self.returning),
+                lines_for_model=_with_paths(self.returning_lines),
+                lines_for_person=_without_times(self.returning_lines),
             ),
             _Reason(
                 note_kind="not_given",
                 sentence=INVENTED,
-                lines_for_model=_with_paths(self.invented),
-                lines_for_person=list(self.invented.values()),
+                lines_for_model=_with_paths(self.invented_lines),
+                lines_for_person=list(self.invented_lines.values()),
             ),
             _Reason(
                 note_kind="not_allowed",
                 sentence=FORBIDDEN,
-                lines_for_model=forbidden,
-                lines_for_person=forbidden,
+                lines_for_model=forbidden_changes,
+                lines_for_person=forbidden_changes,
             ),
             _Reason(
                 note_kind="unconfirmed",
                 sentence=DOUBTFUL,
-                lines_for_model=_with_paths(self.doubtful),
-                lines_for_person=list(self.doubtful.values()),
+                lines_for_model=_with_paths(self.doubtful_lines),
+                lines_for_person=list(self.doubtful_lines.values()),
             ),
         ]
 
-    def note_for_reading(self, reading: Reading, may: Collection[ChangeKind]) -> None:
+    def note_for_reading(self, reading: Reading, permitted_kinds: Collection[ChangeKind]) -> None:
         """Note what the person who brought a text is told of this attempt, in place of what was
         noted of the one before.
         """
-        returning = dict[Key, str]()
-        for _, key in self.returning:
-            returning[key] = " ".join(key)
-        reading.returning = returning
-        reading.invented = list(self.invented.values())
-        forbidden = _as_texts(self.forbidden)
-        if not forbidden:
-            reading.not_done = ""
+        returning_lines = dict[LineWords, str]()
+        for _, line_words in self.returning_lines:
+            returning_lines[line_words] = " ".join(line_words)
+        reading.returning_lines = returning_lines
+        reading.invented_lines = list(self.invented_lines.values())
+        forbidden_changes = _as_texts(self.forbidden_changes)
+        if not forbidden_changes:
+            reading.forbidden_sentence = ""
             return
-        lines = _first(forbidden)
-        reading.not_done = NOT_DONE.format(lines=lines, verbs=verbs(may))
+        lines = _first(forbidden_changes)
+        reading.forbidden_sentence = NOT_DONE.format(lines=lines, verbs=verbs(permitted_kinds))
 
 
 def _with_paths(findings: Findings) -> list[str]:
@@ -131,21 +131,21 @@ def _with_paths(findings: Findings) -> list[str]:
     return lines
 
 
-def _without_times(returning: Findings) -> list[str]:
-    """What was taken back, without the time that `returning` says behind it."""
+def _without_times(returning_lines: Findings) -> list[str]:
+    """What was taken back, without the time that `returning_lines` say behind it."""
     lines = list[str]()
-    for finding in returning.values():
+    for finding in returning_lines.values():
         line, _, _ = finding.rpartition(" (at ")
         lines.append(line)
     return lines
 
 
-def _as_texts(forbidden: Sequence[ForbiddenChange]) -> list[str]:
+def _as_texts(forbidden_changes: Sequence[ForbiddenChange]) -> list[str]:
     """Forbidden changes as the model and the person are told of them."""
-    return [str(change) for change in forbidden]
+    return [str(change) for change in forbidden_changes]
 
 
 def _first(lines: Sequence[str]) -> str:
     """The first of these lines, as the model and the person are told."""
-    first = lines[:_LINES_TOLD]
-    return "; ".join(first)
+    first_lines = lines[:_LINES_TOLD]
+    return "; ".join(first_lines)

@@ -9,7 +9,7 @@ from langgraph_sdk.client import ThreadsClient
 from langgraph_sdk.schema import Thread, ThreadSelectField
 
 from lasting_memory import platform
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.consolidation.kept_out import KeptOut
 from lasting_memory.consolidation.positions import Position, hash_of
 from lasting_memory.recall import Turn, conversation, threads_by_id
@@ -24,7 +24,7 @@ class NewTurns:
     any, by id.
     """
 
-    due: list[Due] = field(default_factory=list)
+    due_conversations: list[DueConversation] = field(default_factory=list)
     without_new_turns: Positions = field(default_factory=Positions)
 
 
@@ -51,18 +51,18 @@ def _new_turns(
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
         position = positions[talk.thread_id]
-        new = list[Turn]()
+        turns = list[Turn]()
         for turn in kept_out.without(talk):
             if hash_of(turn) not in position.seen:
-                new.append(turn)
-        if not new:
+                turns.append(turn)
+        if not turns:
             position = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
             new_turns.without_new_turns[talk.thread_id] = position
             continue
-        part = replace(talk, turns=tuple(new))
+        part = replace(talk, turns=tuple(turns))
         messages = _messages_of(thread)
-        due = Due(part, position, messages=messages)
-        new_turns.due.append(due)
+        item = DueConversation(part, position, messages=messages)
+        new_turns.due_conversations.append(item)
     return new_turns
 
 

@@ -19,35 +19,35 @@ from lasting_memory.memory.proposals import Changed
 
 
 def permitted_part(
-    changes: Sequence[Changed], may: Collection[ChangeKind]
+    batch_changes: Sequence[Changed], permitted_kinds: Collection[ChangeKind]
 ) -> tuple[list[Changed], list[ForbiddenChange]]:
     """What is permitted of a batch's changes, and what is not. A file of which nothing may change
     is not among the changes. Blocks.
     """
-    may_do_all = {*KINDS} <= {*may}
-    if may_do_all:
-        return list(changes), []
-    moved = moved_lines(changes)
-    permitted = list[Changed]()
-    forbidden = list[ForbiddenChange]()
-    for change in changes:
+    are_all_permitted = {*KINDS} <= {*permitted_kinds}
+    if are_all_permitted:
+        return list(batch_changes), []
+    moved = moved_lines(batch_changes)
+    permitted_changes = list[Changed]()
+    forbidden_changes = list[ForbiddenChange]()
+    for change in batch_changes:
         if change.path.endswith(".json"):
-            text, forbidden_here = permitted_json(change, may)
+            text, forbidden_here = permitted_json(change, permitted_kinds)
         else:
-            text, forbidden_here = permitted_text(change, may, moved)
+            text, forbidden_here = permitted_text(change, permitted_kinds, moved)
         lines = _lines_with_text(text)
         has_only_headings = all(map(is_heading, lines))
         # All lines of a deleted file are elsewhere, or may go.
         if change.deleted and has_only_headings:
-            permitted.append(change)
+            permitted_changes.append(change)
             continue
-        forbidden += forbidden_here
+        forbidden_changes += forbidden_here
         is_file = bool(change.before or lines)
         is_changed = text != change.before
         if is_file and is_changed:
             part = replace(change, after=text, deleted=False)
-            permitted.append(part)
-    return permitted, forbidden
+            permitted_changes.append(part)
+    return permitted_changes, forbidden_changes
 
 
 def _lines_with_text(text: str) -> list[str]:

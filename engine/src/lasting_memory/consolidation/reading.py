@@ -19,7 +19,7 @@ from lasting_memory import days, platform
 from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation import dreaming
 from lasting_memory.consolidation.assignment import show
-from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, Due, batch
+from lasting_memory.consolidation.batch import CHARS_PER_TOKEN, DueConversation, batch
 from lasting_memory.consolidation.brought_part import begin_reading, part_of, read_text
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import Marks, due_by, mark_places, marks_in
@@ -28,7 +28,7 @@ from lasting_memory.consolidation.facts import TextFile, facts_of
 from lasting_memory.consolidation.no_batch import NOTHING_NEW, NOTHING_TO_TIDY, NothingToDoError
 from lasting_memory.consolidation.said_since import said_since
 from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
-from lasting_memory.consolidation.taken_back import Dated, still_gone
+from lasting_memory.consolidation.taken_back import DatedText, still_gone
 from lasting_memory.consolidation.undecided import check_room, undecided_in, with_proposals
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
@@ -48,7 +48,7 @@ class _Stored(NamedTuple):
 
     memory: StoredMemory
     files: Mapping[str, FileData]
-    expired: ExpiredLines
+    expired_lines: ExpiredLines
     marks: Marks
 
 
@@ -59,24 +59,24 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     `NothingToDoError` where there is nothing to read.
     """
     stored = await _read_stored(draft)
-    draft.expired = stored.expired
+    draft.expired_lines = stored.expired_lines
     await _read_files(draft, stored, messages, client)
-    taken_back = await draft.taken_back(stored.memory)
+    taken_lines = await draft.taken_back(stored.memory)
     if draft.dream:
-        present = texts(stored.files)
-        taken_back = await platform.in_thread(still_gone, taken_back, present)
-    ends_taken_back = await draft.ends_taken_back(stored.memory)
-    lines_taken_back = [*taken_back.values(), *ends_taken_back.values()]
+        present_texts = texts(stored.files)
+        taken_lines = await platform.in_thread(still_gone, taken_lines, present_texts)
+    taken_ends = await draft.ends_taken_back(stored.memory)
+    all_taken_lines = [*taken_lines.values(), *taken_ends.values()]
     if draft.reading:
-        text = await read_text(draft, draft.reading, taken_back)
+        text = await read_text(draft, draft.reading, taken_lines)
     elif draft.dream:
-        text = await _transcripts(draft, lines_taken_back, client)
+        text = await _transcripts(draft, all_taken_lines, client)
     elif draft.record.kind == "tidy":
         text = await _read_memory(draft)
     else:
         await _choose_conversations(draft, stored.marks, client)
-        text = await _transcripts(draft, lines_taken_back, client)
-    await platform.in_thread(show, draft, text, lines_taken_back)
+        text = await _transcripts(draft, all_taken_lines, client)
+    await platform.in_thread(show, draft, text, all_taken_lines)
 
 
 async def _read_files(
@@ -85,17 +85,17 @@ async def _read_files(
     """Give a draft the files that the model works on, of a dream also its conversations, and of a
     text that was brought the part that is read.
     """
-    undecided = undecided_in(stored.memory.proposals)
+    undecided_proposals = undecided_in(stored.memory.proposals)
     if draft.record.kind == "dream":
         # Its draft is what the model works on. Lines of old conversations may have expired by now.
-        draft.expired = replace(stored.expired, written={})
+        draft.expired_lines = replace(stored.expired_lines, times_written={})
         await dreaming.choose(draft, stored.marks, client)
     elif draft.record.kind == "bring":
         part = await part_of(messages)
-        await begin_reading(draft, part, undecided)
+        await begin_reading(draft, part, undecided_proposals)
     else:
-        check_room(undecided)
-        draft.base = await with_proposals(draft.memory, stored.files, undecided)
+        check_room(undecided_proposals)
+        draft.base = await with_proposals(draft.memory, stored.files, undecided_proposals)
 
 
 async def _read_stored(draft: Draft) -> _Stored:
@@ -103,16 +103,16 @@ async def _read_stored(draft: Draft) -> _Stored:
     places = mark_places(draft.memory.actor)
     memory = await read_stored_memory(draft.memory, places)
     files = await platform.in_thread(files_in, memory.files)
-    expired = await platform.in_thread(_expired_in, draft.deployment, memory.files)
+    expired_lines = await platform.in_thread(_expired_in, draft.deployment, memory.files)
     reading_marks, kept_out = memory.other_places
     marks = marks_in(draft.owner, reading_marks, kept_out)
-    return _Stored(memory, files, expired, marks)
+    return _Stored(memory, files, expired_lines, marks)
 
 
 def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:
     """The expired lines of these files. Blocks."""
     profile: str | None = None
-    written = dict[str, Mapping[str, str]]()
+    times_written = dict[str, Mapping[str, str]]()
     for item in items:
         # Of several files with this key the first counts.
         is_profile = item.key == _PROFILE_KEY
@@ -120,10 +120,10 @@ def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:
             profile = text_of(item)
         times = ends.times_of_file(item)
         if times:
-            written[item.key] = times
+            times_written[item.key] = times
     day = ends.present_day(d, profile)
     began = days.now().isoformat()
-    return ExpiredLines(day, began, written)
+    return ExpiredLines(day, began, times_written)
 
 
 async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
@@ -132,7 +132,7 @@ async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphCli
     Raises `NothingToDoError` if nothing is new, and notes in the store until when that holds.
     """
     memory = draft.memory
-    due, reading_ops = await due_by(
+    due_conversations, reading_ops = await due_by(
         marks,
         memory.deployment,
         client.threads,
@@ -142,35 +142,41 @@ async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphCli
         runs=client.runs,
     )
     draft.reading_ops = reading_ops
-    draft.shown = await platform.in_thread(batch, due, draft.rules.batch_tokens)
-    if not draft.shown:
+    draft.shown_conversations = await platform.in_thread(
+        batch, due_conversations, draft.rules.batch_tokens
+    )
+    if not draft.shown_conversations:
         await journal.put_unless_forgotten(memory.store, reading_ops, memory.began)
         raise NothingToDoError(NOTHING_NEW)
-    draft.more = _are_more_due(due, draft.shown)
+    draft.is_more_due = _are_more_due(due_conversations, draft.shown_conversations)
 
 
-def _are_more_due(due: Sequence[Due], shown: Sequence[Due]) -> bool:
+def _are_more_due(
+    due_conversations: Sequence[DueConversation], shown_conversations: Sequence[DueConversation]
+) -> bool:
     """Whether conversations are left for the next run: more are due, not counting those that were
     undone, than are shown whole.
     """
     waiting = 0
-    for item in due:
+    for item in due_conversations:
         if not item.position.undone:
             waiting += 1
     shown_whole = 0
-    for item in shown:
-        if item.whole:
+    for item in shown_conversations:
+        if item.is_whole:
             shown_whole += 1
     return waiting > shown_whole
 
 
-async def _transcripts(draft: Draft, taken_back: Sequence[Dated], client: LangGraphClient) -> str:
+async def _transcripts(
+    draft: Draft, taken_lines: Sequence[DatedText], client: LangGraphClient
+) -> str:
     """The conversations of a batch as the model reads them. The draft gets what the person said in
     them, and, where lines were taken back, what they said since.
     """
-    if taken_back:
-        draft.said = await _said_since_first(draft, taken_back, client)
-    draft.evidence = await platform.in_thread(_evidence_of, draft.shown)
+    if taken_lines:
+        draft.messages_since = await _said_since_first(draft, taken_lines, client)
+    draft.evidence = await platform.in_thread(_evidence_of, draft.shown_conversations)
     return await platform.in_thread(_transcripts_of, draft)
 
 
@@ -180,24 +186,24 @@ def _transcripts_of(draft: Draft) -> str:
     profile = base_texts.get(_PROFILE_KEY)
     zone = zone_of(profile)
     transcripts = list[str]()
-    for item in draft.shown:
+    for item in draft.shown_conversations:
         transcript = item.transcript(draft.rules, zone)
         transcripts.append(transcript)
     return "\n\n".join(transcripts)
 
 
 async def _said_since_first(
-    draft: Draft, taken_back: Sequence[Dated], client: LangGraphClient
-) -> Sequence[Dated]:
+    draft: Draft, taken_lines: Sequence[DatedText], client: LangGraphClient
+) -> Sequence[DatedText]:
     """What the person said in the conversations since they first took one of these lines back."""
-    times = [line.at for line in taken_back]
+    times = [line.at for line in taken_lines]
     first = min(times)
     return await said_since(client, draft.thread_ids, draft.owned, first)
 
 
-def _evidence_of(shown: Sequence[Due]) -> Evidence:
+def _evidence_of(shown_conversations: Sequence[DueConversation]) -> Evidence:
     """What the person said in these conversations, and what texts from elsewhere say. Blocks."""
-    return Evidence.joined(item.evidence() for item in shown)
+    return Evidence.joined(item.evidence() for item in shown_conversations)
 
 
 async def _read_memory(draft: Draft) -> str:

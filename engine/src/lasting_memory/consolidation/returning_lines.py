@@ -10,29 +10,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from lasting_memory.consolidation.facts import (
     Facts,
     Findings,
-    Key,
+    Lines,
+    LineWords,
     TextFile,
     differences,
     facts_of,
     text_files,
     weights_of,
 )
-from lasting_memory.consolidation.taken_back import Dated, minute_of, not_present
+from lasting_memory.consolidation.taken_back import DatedText, minute_of, not_present
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory.proposals import Changed
 
 # Characters of a line in a finding.
 _LINE_CHARS = 80
 _SENTENCE_END = re.compile(r"([.!?;]) ")
-# Lines by their words.
-Lines = dict[Key, str]
 
 
 def returning(
-    changes: Sequence[Changed],
+    batch_changes: Sequence[Changed],
     present_texts: Mapping[str, str],
-    taken_lines: Mapping[Key, Dated],
-    messages: Sequence[Dated],
+    taken_lines: Mapping[LineWords, DatedText],
+    messages: Sequence[DatedText],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
     """The new lines that bring back one of the lines that were taken back, and that the person has
@@ -41,31 +40,32 @@ def returning(
     `present_texts` has the texts of the present files, by key; `messages` what the person said since
     they first took something back. Blocks.
     """
-    present = facts_of(text_files(present_texts))
-    gone_lines = not_present(taken_lines, present)
-    added_by_path = _added_by_path(changes)
-    if not gone_lines or not added_by_path:
+    present_lines = facts_of(text_files(present_texts))
+    gone_lines = not_present(taken_lines, present_lines)
+    added_by_path = _added_by_path(batch_changes)
+    has_nothing_to_compare = not gone_lines or not added_by_path
+    if has_nothing_to_compare:
         return {}
-    comparison = Comparison(present, gone_lines, messages, rules)
+    comparison = Comparison(present_lines, gone_lines, messages, rules)
     findings = Findings()
-    for path, added in added_by_path.items():
-        for key, line_gone in comparison.returning(added).items():
-            finding = finding_of(line_gone)
-            findings[path, key] = finding
+    for path, added_lines in added_by_path.items():
+        for line_words, gone_line in comparison.returning(added_lines).items():
+            finding = finding_of(gone_line)
+            findings[path, line_words] = finding
     return findings
 
 
-def _added_by_path(changes: Iterable[Changed]) -> dict[str, Lines]:
+def _added_by_path(batch_changes: Iterable[Changed]) -> dict[str, Lines]:
     """The facts that changes add, by path; without the paths to which none is added."""
     added_by_path = dict[str, Lines]()
-    for change in changes:
-        _, added = differences(change)
-        if added:
-            added_by_path[change.path] = added
+    for change in batch_changes:
+        _, added_lines = differences(change)
+        if added_lines:
+            added_by_path[change.path] = added_lines
     return added_by_path
 
 
-def finding_of(line: Dated) -> str:
+def finding_of(line: DatedText) -> str:
     """A line that was taken back, as the model is told of it."""
     start = line.text[:_LINE_CHARS]
     minute = minute_of(line.at)
@@ -74,89 +74,91 @@ def finding_of(line: Dated) -> str:
 
 class Comparison:
     """Compares new lines with those that are gone from memory, those that are in it, and what the
-    person said since. A *fact* is here a line that is gone, by the stems of its words.
+    person said since. They are compared by the stems of their words.
     """
 
     def __init__(
         self,
-        present: Mapping[Key, str],
-        gone_lines: Mapping[Key, Dated],
-        messages: Sequence[Dated],
+        present_lines: Mapping[LineWords, str],
+        gone_lines: Mapping[LineWords, DatedText],
+        messages: Sequence[DatedText],
         rules: Consolidation,
     ) -> None:
-        texts_gone = Lines()
-        for key, line in gone_lines.items():
-            texts_gone[key] = line.text
-        all_lines = Facts({**present, **texts_gone})
+        gone_texts = Lines()
+        for line_words, line in gone_lines.items():
+            gone_texts[line_words] = line.text
+        all_lines = Facts({**present_lines, **gone_texts})
         self._language = all_lines.language
         self._rules = rules
         self._gone_lines = gone_lines
-        self._facts_gone = self._facts(texts_gone)
-        self._memory = self._facts(present)
-        all_words = list(self._facts_gone.words.values())
-        all_words += self._memory.words.values()
-        self._weights = weights_of(all_words)
+        self._gone_facts = self._facts(gone_texts)
+        self._present_facts = self._facts(present_lines)
+        all_stems = list(self._gone_facts.stems.values())
+        all_stems += self._present_facts.stems.values()
+        self._weights = weights_of(all_stems)
         self._messages = messages
         self._sentences_said_after = dict[str, Facts]()  # by time
 
-    def _facts(self, lines: Mapping[Key, str]) -> Facts:
+    def _facts(self, lines: Mapping[LineWords, str]) -> Facts:
         """Lines to compare, in the language of memory."""
         return Facts(lines, self._language, self._rules)
 
-    def returning(self, lines: Mapping[Key, str]) -> dict[Key, Dated]:
+    def returning(self, lines: Mapping[LineWords, str]) -> dict[LineWords, DatedText]:
         """Those of these new lines that bring back a line that is gone, each with that line: they have
         enough of its words, and neither memory nor the person since says it so.
         """
-        new = self._facts(lines)
-        returning_lines = dict[Key, Dated]()
-        for key_gone, fact in self._facts_gone.words.items():
-            line_gone = self._gone_lines[key_gone]
-            for key in new.keeping(fact, self._weights):
-                words = new.words[key]
-                is_other_line = key != key_gone
-                if is_other_line and self._is_said_instead(fact, words):
+        new_facts = self._facts(lines)
+        returning_lines = dict[LineWords, DatedText]()
+        for gone_words, gone_stems in self._gone_facts.stems.items():
+            gone_line = self._gone_lines[gone_words]
+            for line_words in new_facts.keeping(gone_stems, self._weights):
+                new_stems = new_facts.stems[line_words]
+                is_other_line = line_words != gone_words
+                if is_other_line and self._is_said_instead(gone_stems, new_stems):
                     continue
-                if self._is_said_again(fact, words, line_gone.at):
+                if self._is_said_again(gone_stems, new_stems, gone_line.at):
                     continue
-                returning_lines[key] = line_gone
+                returning_lines[line_words] = gone_line
         return returning_lines
 
-    def _is_said_instead(self, fact: frozenset[str], words: frozenset[str]) -> bool:
-        """Whether a new line with these words says, instead of a fact, the line that memory has in
-        its place: `green tea` for `tea`. It may say more.
+    def _is_said_instead(self, gone_stems: frozenset[str], new_stems: frozenset[str]) -> bool:
+        """Whether a new line with these stems says, instead of one that is gone, the line that
+        memory has in its place: `green tea` for `tea`. It may say more.
         """
-        for key in self._memory.keeping(fact, self._weights):
-            words_instead = self._memory.words[key]
-            only_instead = words_instead - fact
-            only_in_fact = fact - words_instead
-            has_words_instead = only_instead <= words
-            if has_words_instead and only_in_fact.isdisjoint(words):
+        for line_words in self._present_facts.keeping(gone_stems, self._weights):
+            stems_instead = self._present_facts.stems[line_words]
+            only_instead = stems_instead - gone_stems
+            only_in_gone = gone_stems - stems_instead
+            has_words_instead = only_instead <= new_stems
+            if has_words_instead and only_in_gone.isdisjoint(new_stems):
                 return True
         return False
 
-    def _is_said_again(self, fact: frozenset[str], words: frozenset[str], at: str) -> bool:
-        """Whether the person said a fact, or a new line with these words that resembles it, after a
-        time.
+    def _is_said_again(
+        self, gone_stems: frozenset[str], new_stems: frozenset[str], at: str
+    ) -> bool:
+        """Whether the person said a line that is gone, or a new line with these stems that resembles
+        it, after a time.
         """
         sentences = self._said_after(at)
-        if sentences.has_fact(fact, self._weights):
+        if sentences.has_fact(gone_stems, self._weights):
             return True
-        if sentences.has_fact(words, self._weights):
+        if sentences.has_fact(new_stems, self._weights):
             return True
-        has_all_of_fact = fact <= words
-        if has_all_of_fact:
+        has_all_of_gone_line = gone_stems <= new_stems
+        if has_all_of_gone_line:
             return False
-        # The new line has other words in place of some of the fact's: did the person say these?
-        other_words = words - fact
-        if not other_words:
+        # The new line has other words in place of some that are gone: did the person say these?
+        other_stems = new_stems - gone_stems
+        if not other_stems:
             return False
-        return any(other_words <= sentence for sentence in sentences.words.values())
+        return any(other_stems <= sentence_stems for sentence_stems in sentences.stems.values())
 
     def _said_after(self, at: str) -> Facts:
         """The sentences that the person said after a time."""
-        known = self._sentences_said_after.get(at)
-        if known is not None:
-            return known
+        sentences_known = self._sentences_said_after.get(at)
+        if sentences_known is not None:
+            return sentences_known
         sentences = list[TextFile]()
         for message in self._messages:
             if message.at > at:

@@ -221,7 +221,7 @@ async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     """Queue the next run if more is due, or a dream is not at its end."""
     if draft.dream:
         await dream_progress.plan_next(draft, client)
-    if not draft.more:
+    if not draft.is_more_due:
         return
     if draft.record.dry_run or verdict.is_stopped or verdict.failure:
         return

@@ -10,7 +10,7 @@ from langgraph_sdk.schema import Run, ThreadSelectField
 
 from lasting_memory import platform, recall
 from lasting_memory.attachments import own_text
-from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.consolidation.taken_back import DatedText
 from lasting_memory.people import identity
 
 # The newest runs of a conversation, in which its person may have said something again.
@@ -19,7 +19,7 @@ _RUNS = 100
 
 async def said_since(
     client: LangGraphClient, thread_ids: Sequence[str], owned: Sequence[dict[str, str]], since: str
-) -> list[Dated]:
+) -> list[DatedText]:
     """What the person said in these conversations after the time `since`, each message with its
     time. Times are in ISO format, UTC.
 
@@ -27,7 +27,7 @@ async def said_since(
     conversation. Of a conversation the newest runs are read. Only threads count that have one of
     the metadata in `owned`.
     """
-    messages = list[Dated]()
+    messages = list[DatedText]()
     fields: list[ThreadSelectField] = ["thread_id", "values"]
     threads = await recall.threads_by_id(client.threads, thread_ids, owned, fields)
     for thread in threads:
@@ -45,7 +45,7 @@ async def said_since(
                 continue
             text = last_words(run)
             if text in present:
-                messages.append(Dated(text, at))
+                messages.append(DatedText(text, at))
     return messages
 
 

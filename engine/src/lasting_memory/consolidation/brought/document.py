@@ -15,7 +15,7 @@ from lasting_memory.consolidation.brought.json_text import json_from, json_of
 from lasting_memory.consolidation.brought.markdown import entries_of_text
 from lasting_memory.consolidation.brought.objects import entries_of_value
 from lasting_memory.consolidation.brought.page import entries_of_page, without_tags
-from lasting_memory.consolidation.facts import Key
+from lasting_memory.consolidation.facts import LineWords
 from lasting_memory.plain_text import plain
 
 _FENCES = ("```", "~~~")
@@ -36,19 +36,19 @@ def read(text: str) -> Brought:
             "This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json."
         )
     brought = Brought()
-    seen = set[Key]()
+    facts_seen = set[LineWords]()
     for entry in _entries_of(text, brought):
-        key = entry.key
-        if not key:  # it says nothing
+        line_words = entry.line_words
+        if not line_words:  # it says nothing
             continue
-        if key in seen:
+        if line_words in facts_seen:
             brought.left_out["twice"].append(entry.text)
         elif len(entry.text) > MAX_ENTRY_CHARS:
             brought.left_out["too_long"].append(entry.text)
         elif len(brought.entries) >= MAX_ENTRIES:
             brought.left_out["too_many"].append(entry.text)
         else:
-            seen.add(key)
+            facts_seen.add(line_words)
             brought.entries.append(entry)
     return brought
 
@@ -67,8 +67,8 @@ def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
         conversations = json_from(text, chat.end())
         yield from entries_of_value(conversations)
     else:
-        shown = without_tags(text)
-        yield from entries_of_page(shown, brought)
+        page_text = without_tags(text)
+        yield from entries_of_page(page_text, brought)
 
 
 def _json_in(text: str) -> object:

@@ -98,11 +98,11 @@ def _branch(mapping: Mapping[str, object], current: object) -> list[_Node]:
     if not isinstance(key, str) or key not in nodes:
         key = _last_leaf(nodes)
     branch = list[_Node]()
-    seen = set[str]()
+    seen_keys = set[str]()
     while isinstance(key, str):
-        if key not in nodes or key in seen:
+        if key not in nodes or key in seen_keys:
             break
-        seen.add(key)
+        seen_keys.add(key)
         node = nodes[key]
         branch.append(node)
         key = node.get("parent")
@@ -142,7 +142,7 @@ def _entries_of_activity(activity: Mapping[str, object], title: str) -> Iterator
     about something else. Its `title` says what they did.
     """
     plain_title = html.unescape(title)
-    asked = PROMPTED.match(plain_title)
-    if asked:
+    prompt_match = PROMPTED.match(plain_title)
+    if prompt_match:
         date = date_of(activity)
-        yield from entries_of_message(asked[1], date, "")
+        yield from entries_of_message(prompt_match[1], date, "")

@@ -12,7 +12,7 @@ from lasting_memory.consolidation.brought.markdown import entries_of_text
 from lasting_memory.consolidation.brought.messages import entries_of_message
 
 # Elements that a page does not show.
-_UNSEEN = frozenset({"script", "style", "head", "title", "svg", "template"})
+_HIDDEN_ELEMENTS = frozenset({"script", "style", "head", "title", "svg", "template"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _COMMENT_BEGINS = "<!--"
 _COMMENT_ENDS = "-->"
@@ -24,32 +24,32 @@ def without_tags(page: str) -> str:
     """The text that a page shows, with its headings and lists as Markdown. In linear time."""
     texts = list[str]()
     position = 0
-    unseen = ""  # the element or comment that is not shown, in which the position is
+    hidden_element = ""  # the element or comment that is not shown, in which the position is
     for tag in TAG.finditer(page):
         name = (tag[2] or "").lower()
         closes = tag[1] == "/"
-        if not unseen:
+        if not hidden_element:
             text = page[position : tag.start()]
             texts.append(text.replace("\n", " "))
         position = tag.end()
-        if unseen == _COMMENT_BEGINS:
+        if hidden_element == _COMMENT_BEGINS:
             if tag[0] == _COMMENT_ENDS:
-                unseen = ""
-        elif unseen:
-            if closes and name == unseen:
-                unseen = ""
+                hidden_element = ""
+        elif hidden_element:
+            if closes and name == hidden_element:
+                hidden_element = ""
         elif tag[0] == _COMMENT_BEGINS:
-            unseen = _COMMENT_BEGINS
-        elif name in _UNSEEN and not closes:
-            unseen = name
+            hidden_element = _COMMENT_BEGINS
+        elif name in _HIDDEN_ELEMENTS and not closes:
+            hidden_element = name
         else:
-            shown = _in_place_of(name, closes=closes)
-            texts.append(shown)
-    if not unseen:
+            replacement = _in_place_of(name, closes=closes)
+            texts.append(replacement)
+    if not hidden_element:
         rest = page[position:]
         texts.append(rest.replace("\n", " "))
-    whole = "".join(texts)
-    return html.unescape(whole)
+    page_text = "".join(texts)
+    return html.unescape(page_text)
 
 
 def _in_place_of(name: str, *, closes: bool) -> str:
@@ -84,20 +84,20 @@ def entries_of_page(text: str, brought: Brought) -> Iterator[Entry]:
         if not _AT.search(line):
             question.append(line)
             continue
-        day = _written_day(line)
+        day = _day_written(line)
         yield from entries_of_message("\n".join(question), day, title="")
         question = None
 
 
-def _written_day(line: str) -> str:
+def _day_written(line: str) -> str:
     """The day of a time such as "Mar 3, 2025, 10:11:12 AM CET", in ISO format.
 
     "" for another form.
     """
     try:
         month_and_day, year, *_ = line.strip().split(",")
-        written = f"{month_and_day},{year}"
-        at = datetime.strptime(written, "%b %d, %Y").replace(tzinfo=UTC)
+        date_text = f"{month_and_day},{year}"
+        at = datetime.strptime(date_text, "%b %d, %Y").replace(tzinfo=UTC)
     except ValueError:
         return ""
     return at.date().isoformat()
