@@ -19,16 +19,16 @@ _TOPICS = "/memories/topics/"
 _INDEX = "/memories/topics/index.md"
 
 
-def show(draft: Draft, talk: str, taken_lines: Sequence[DatedText]) -> None:
+def show(draft: Draft, batch_text: str, taken_lines: Sequence[DatedText]) -> None:
     """Have the model read a batch, which is given as text: it becomes the draft's `text`. Blocks.
 
     With it come the topic files that have most words in common, and the lines that were taken
     back.
     """
-    sections_shown = [talk]
+    sections_shown = [batch_text]
     files = list[TextFile]()
     if rules_of(draft.record.kind).shows_topics:
-        files = _topics_about(draft, talk)
+        files = _topics_about(draft, batch_text)
     if files:
         max_bytes = draft.deployment.limits.memory_block_bytes
         block, _ = sections(files, max_bytes)
@@ -39,7 +39,7 @@ def show(draft: Draft, talk: str, taken_lines: Sequence[DatedText]) -> None:
     draft.text = "\n\n".join(sections_shown)
 
 
-def _topics_about(draft: Draft, talk: str) -> list[TextFile]:
+def _topics_about(draft: Draft, batch_text: str) -> list[TextFile]:
     """The topic files that have most words in common with a text, best first. Blocks."""
     topics = list[TextFile]()
     searchable = list[str]()
@@ -50,9 +50,9 @@ def _topics_about(draft: Draft, talk: str) -> list[TextFile]:
         topic = (path, text)
         topics.append(topic)
         searchable.append(f"{path} {text}")
-    most = draft.rules.topic_files_shown
-    best_first = rank(talk, searchable)
-    return [topics[number] for number, _ in best_first[:most]]
+    most_files = draft.rules.topic_files_shown
+    best_first = rank(batch_text, searchable)
+    return [topics[number] for number, _ in best_first[:most_files]]
 
 
 async def begin_attempt(draft: Draft, refusal: str = "") -> list[AnyMessage]:
@@ -80,9 +80,9 @@ def _new_copy(draft: Draft) -> BaseStore:
     ops = list[PutOp]()
     for key, file in draft.base.items():
         value: dict[str, object] = {**file}
-        written = draft.expired_lines.times_written.get(key)
-        if written is not None:
-            value[WRITTEN] = dict(written)
+        times_written = draft.expired_lines.times_written.get(key)
+        if times_written is not None:
+            value[WRITTEN] = dict(times_written)
         op = PutOp(draft.memory.files, key, value)
         ops.append(op)
     copy = InMemoryStore()

@@ -136,5 +136,5 @@ def _first_turns(item: DueConversation, number: int) -> DueConversation:
     turns = item.conversation.turns
     conversation = replace(item.conversation, turns=turns[:number])
     has_all_turns = number == len(turns)
-    is_all = item.is_whole and has_all_turns
-    return replace(item, conversation=conversation, is_whole=is_all)
+    is_whole = item.is_whole and has_all_turns
+    return replace(item, conversation=conversation, is_whole=is_whole)

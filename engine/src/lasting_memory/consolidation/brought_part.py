@@ -47,13 +47,13 @@ class _Undecided(NamedTuple):
     other_proposals: Sequence[Proposal]
 
 
-def _sorted_out(undecided: Sequence[Proposal], text_id: str) -> _Undecided:
+def _sorted_out(undecided_proposals: Sequence[Proposal], text_id: str) -> _Undecided:
     """The undecided proposals by whether they are of this text."""
     id_prefix = proposal_id(text_id)
     of_text = list[Proposal]()
     of_other_texts = list[Proposal]()
     other_proposals = list[Proposal]()
-    for proposal in undecided:
+    for proposal in undecided_proposals:
         if proposal.id.startswith(id_prefix):
             of_text.append(proposal)
         elif proposal.kind == "bring":
@@ -63,13 +63,13 @@ def _sorted_out(undecided: Sequence[Proposal], text_id: str) -> _Undecided:
     return _Undecided(of_text, of_other_texts, other_proposals)
 
 
-async def begin_reading(draft: Draft, part: Part, undecided: Sequence[Proposal]) -> None:
+async def begin_reading(draft: Draft, part: Part, undecided_proposals: Sequence[Proposal]) -> None:
     """Begin to read a part of a text, beside memory with what is proposed.
 
     Undecided proposals of other texts do not count: what is proposed of this one takes their place.
     """
     memory = draft.memory
-    proposals = _sorted_out(undecided, part.text_id)
+    proposals = _sorted_out(undecided_proposals, part.text_id)
     # A new memory begins with its starting files, which the person may not have yet.
     await starting_files(
         memory.store,

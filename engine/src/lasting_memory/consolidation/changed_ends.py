@@ -37,10 +37,10 @@ def end_differences(change: Changed) -> tuple[LinesByDatedWords, LinesByDatedWor
     has_ends = may_have_ends(change.before) or may_have_ends(change.after)
     if not has_ends:
         return {}, {}
-    before = _dated_lines([change.before])
-    after = _dated_lines([change.after])
-    removed_lines = _without(before, after)
-    added_lines = _without(after, before)
+    lines_before = _dated_lines([change.before])
+    lines_after = _dated_lines([change.after])
+    removed_lines = _without(lines_before, lines_after)
+    added_lines = _without(lines_after, lines_before)
     return removed_lines, added_lines
 
 
@@ -89,8 +89,8 @@ def ends_returning(
         if not suspects:
             continue
         comparison = Comparison(present_facts, gone_lines, messages, rules)
-        for line_words, line_gone in comparison.returning(suspects).items():
-            finding = finding_of(line_gone)
+        for line_words, gone_line in comparison.returning(suspects).items():
+            finding = finding_of(gone_line)
             findings[change.path, line_words] = finding
     return findings
 

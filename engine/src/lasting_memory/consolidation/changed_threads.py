@@ -39,7 +39,7 @@ async def changed_in(
     """Those of these threads that changed. Without temporary and marked ones, and those of no
     owner.
     """
-    listed = list[ChangedThread]()
+    owned_threads = list[ChangedThread]()
     for thread in threads:
         if stays_out(thread):
             continue
@@ -47,17 +47,17 @@ async def changed_in(
         if owner is None:
             continue
         item = ChangedThread(owner, thread, position=Position())
-        listed.append(item)
+        owned_threads.append(item)
     # The positions of all of them are read at once.
-    keys = [(item.owner.actor, item.thread_id) for item in listed]
+    keys = [(item.owner.actor, item.thread_id) for item in owned_threads]
     positions = await positions_of(store, keys)
-    changed = list[ChangedThread]()
-    for item, position in zip(listed, positions, strict=True):
+    changed_threads = list[ChangedThread]()
+    for item, position in zip(owned_threads, positions, strict=True):
         if item.updated_at == position.updated_at:
             continue
         with_position = item._replace(position=position)
-        changed.append(with_position)
-    return changed
+        changed_threads.append(with_position)
+    return changed_threads
 
 
 def time_of(stamp: object) -> datetime:
@@ -65,9 +65,9 @@ def time_of(stamp: object) -> datetime:
     else.
     """
     try:
-        at = datetime.fromisoformat(str(stamp))
+        time = datetime.fromisoformat(str(stamp))
     except ValueError:
         return EARLIEST
-    if at.tzinfo is None:
-        return at.replace(tzinfo=UTC)
-    return at
+    if time.tzinfo is None:
+        return time.replace(tzinfo=UTC)
+    return time

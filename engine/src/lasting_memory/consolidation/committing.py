@@ -71,9 +71,9 @@ async def _why_nothing_is_kept(draft: Draft, client: LangGraphClient) -> tuple[s
     positions of its conversations.
     """
     gets = position_gets(draft.memory.actor, draft.thread_ids)
-    since, items = await draft.since_it_began_and(gets)
+    deletions, items = await draft.since_it_began_and(gets)
     positions = positions_in(items)
-    if since.fact and not draft.record.dry_run:
+    if deletions.fact and not draft.record.dry_run:
         return ERASED, positions
     if await draft.is_any_deleted(client.threads):
         return GONE, positions
@@ -103,8 +103,8 @@ async def _carry_out(
     if verdict.problem:
         return _leave_due(draft, record, verdict)
     if is_overtaken and not is_dry:
-        why = note("overtaken")
-        overtaken_verdict = replace(verdict, problem=OVERTAKEN, notes=[why])
+        note_for_person = note("overtaken")
+        overtaken_verdict = replace(verdict, problem=OVERTAKEN, notes=[note_for_person])
         return _leave_due(draft, record, overtaken_verdict)
     positions = Positions()
     for item in draft.shown_conversations:
@@ -257,9 +257,9 @@ async def _drop(draft: Draft, reason: str) -> Record:
     the run's record, which is kept. `reason` is `ERASED` or `GONE`.
     """
     draft.is_more_due = True
-    why = note("conversation_deleted")
+    note_for_person = note("conversation_deleted")
     if reason == ERASED:
-        why = note("fact_deleted")
-    dropped_record = draft.record.ended("undone", reason, notes=[why])
+        note_for_person = note("fact_deleted")
+    dropped_record = draft.record.ended("undone", reason, notes=[note_for_person])
     await keep_record(draft, dropped_record, quotes_facts=False)
     return dropped_record

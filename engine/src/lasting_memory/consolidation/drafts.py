@@ -132,16 +132,16 @@ class Draft:
         """
         if not self.shown_conversations:
             return False
-        created_when_read = dict[str, str]()
+        created_at_when_read = dict[str, str]()
         for item in self.shown_conversations:
-            created_when_read[item.thread_id] = item.conversation.created_at
+            created_at_when_read[item.thread_id] = item.conversation.created_at
         fields: list[ThreadSelectField] = ["thread_id", "created_at"]
         present_threads = await threads_by_id(threads, self.thread_ids, self.owned, fields)
-        created_now = dict[str, str]()
+        created_at_now = dict[str, str]()
         for thread in present_threads:
             thread_id = str(thread["thread_id"])
-            created_now[thread_id] = str(thread["created_at"])
-        return created_now != created_when_read
+            created_at_now[thread_id] = str(thread["created_at"])
+        return created_at_now != created_at_when_read
 
     @property
     def messages_shown(self) -> int:
@@ -180,34 +180,36 @@ class Draft:
         self, compare: Differences[LineIdentity], stored: StoredMemory
     ) -> dict[LineIdentity, DatedText]:
         """As `taken_back`, with one of the comparisons of lines."""
-        declined = list[Declined]()
+        declined_changes = list[Declined]()
         for proposal in stored.proposals:
-            declined += proposal.declined
+            declined_changes += proposal.declined
         # Also revisions that only wait to be deleted: what they took back is kept with that.
         limits = replace(self.deployment.limits, revisions_kept=_ALL_REVISIONS)
         histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
         dropped_lines = journal.taken_back_in(stored.dropped_items)
-        return await platform.in_thread(taken_back_by, compare, histories, declined, dropped_lines)
+        return await platform.in_thread(
+            taken_back_by, compare, histories, declined_changes, dropped_lines
+        )
 
     async def since_it_began(self) -> tuple[journal.Deleted, Controls]:
         """What was deleted since the run began, and the person's present controls."""
         reads = control_ops(self.memory.actor)
-        since, results = await self.since_it_began_and(reads)
+        deletions, results = await self.since_it_began_and(reads)
         controls = controls_of(results, self.deployment)
-        return since, controls
+        return deletions, controls
 
     async def since_it_began_and(self, ops: Sequence[Op]) -> tuple[journal.Deleted, list[Result]]:
         """What was deleted since the run began, and the results of these operations: all are carried
         out at once.
         """
         began = self.memory.began
-        ended_ops = journal.deleted_ops(began)
-        all_ops = [*ended_ops, *ops]
+        deletion_ops = journal.deleted_ops(began)
+        all_ops = [*deletion_ops, *ops]
         all_results = await self.memory.store.abatch(all_ops)
-        number = len(ended_ops)
-        since = journal.deleted_in(all_results[:number], began)
+        number = len(deletion_ops)
+        deletions = journal.deleted_in(all_results[:number], began)
         results = all_results[number:]
-        return since, results
+        return deletions, results
 
     def with_earlier_parts(self, batch_changes: Sequence[Changed]) -> list[Changed]:
         """These changes; of a text that was brought with what its earlier parts change."""

@@ -53,8 +53,8 @@ async def advance(draft: Draft, loaded: LoadedDream, dream: Dream, update: Dream
 
 def with_tokens(dream: Dream, draft: Draft) -> Dream:
     """A dream with the tokens that its run used."""
-    spent = tokens_spent(draft.record, draft.text)
-    return replace(dream, tokens=dream.tokens + spent)
+    run_tokens = tokens_spent(draft.record, draft.text)
+    return replace(dream, tokens=dream.tokens + run_tokens)
 
 
 def tokens_spent(record: Record, text: str) -> int:
@@ -144,6 +144,6 @@ async def _count_failure(draft: Draft, client: LangGraphClient) -> None:
     if dream is None:
         return
     dream_with_tokens = with_tokens(dream, draft)
-    failed = failed_once_more(dream_with_tokens)
-    await _put_unless_over(draft, failed)
+    failed_dream = failed_once_more(dream_with_tokens)
+    await _put_unless_over(draft, failed_dream)
     await plan_next(draft, client, _AFTER_FAILURE)

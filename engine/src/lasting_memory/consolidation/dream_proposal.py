@@ -173,9 +173,9 @@ async def _propose(
         origins=result.origins,
     )
     undecided_ids = list[str]()
-    for undecided in undecided_in(proposals):
-        if undecided.kind == "dream":
-            undecided_ids.append(undecided.id)
+    for undecided_proposal in undecided_in(proposals):
+        if undecided_proposal.kind == "dream":
+            undecided_ids.append(undecided_proposal.id)
     try:
         await memory.check(result.changes, author, sources=result.sources)
         await memory.propose_instead(proposal, undecided_ids)
@@ -205,6 +205,6 @@ async def _end(draft: Draft, dream: Dream, record: Record) -> None:
     """Keep the record of a dream that is over, with its numbers of conversations and messages, and
     delete its files.
     """
-    with_numbers = replace(record, conversations=dream.read, messages=dream.messages)
-    await keep_record(draft, with_numbers)
+    record_with_numbers = replace(record, conversations=dream.read, messages=dream.messages)
+    await keep_record(draft, record_with_numbers)
     await dream_store_of(draft).end(dream)

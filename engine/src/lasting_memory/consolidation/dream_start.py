@@ -78,8 +78,8 @@ async def go_on_with_dream(
     dreams = DreamStore(memory.store, memory.actor, memory.began)
     if dream.status != "reading":
         resumed_dream = replace(dream, status="reading", reason="", failures=0)
-        nothing = DreamUpdate()
-        is_put = await dreams.put_progress(resumed_dream, nothing)
+        no_update = DreamUpdate()
+        is_put = await dreams.put_progress(resumed_dream, no_update)
         if not is_put:
             return False
     return await _plan(dreams, client, owner)

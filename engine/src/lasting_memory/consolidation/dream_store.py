@@ -68,10 +68,10 @@ class DreamStore:
 
     async def is_going_on(self, dream: Dream) -> bool:
         """Whether this dream still waits to be finished, and no other one is in its place."""
-        present = await self.dream()
-        if present is None or present.id != dream.id:
+        present_dream = await self.dream()
+        if present_dream is None or present_dream.id != dream.id:
             return False
-        return present.may_go_on
+        return present_dream.may_go_on
 
     async def begin(self, dream: Dream, files: Mapping[str, DreamFile]) -> bool:
         """Store a new dream with its first files, in place of one that is over. Returns whether it
@@ -131,8 +131,8 @@ class DreamStore:
 
     async def _end_stopped(self, dream: Dream) -> bool:
         """Store that its person stopped a dream, as `end` does."""
-        stopped = replace(dream, status="ended", reason="stopped")
-        return await self.end(stopped)
+        stopped_dream = replace(dream, status="ended", reason="stopped")
+        return await self.end(stopped_dream)
 
     async def _put(self, ops: Sequence[PutOp], *, quotes_facts: bool = False) -> bool:
         """Carry out these operations. Returns whether it did, as `journal.put_unless_forgotten`."""

@@ -116,26 +116,26 @@ class LoadedDream:
 
     def read_whole(self) -> set[str]:
         """The ids of the conversations that are read whole."""
-        read_whole = set[str]()
+        ids_read_whole = set[str]()
         for thread_id in self.stored.threads:
             position = self._position_of(thread_id)
             changed_at = self.changed_at.get(thread_id)
             if changed_at == position.updated_at:
-                read_whole.add(thread_id)
-        return read_whole
+                ids_read_whole.add(thread_id)
+        return ids_read_whole
 
     def counted(self, dream: Dream) -> Dream:
         """A dream with the present numbers of conversations: all, read whole, and given up."""
-        read_whole = self.read_whole()
-        given_up = 0
+        ids_read_whole = self.read_whole()
+        number_given_up = 0
         for thread in self.stored.threads.values():
             if _is_given_up(thread.position):
-                given_up += 1
+                number_given_up += 1
         return replace(
             dream,
             conversations=len(self.changed_at),
-            read=len(read_whole),
-            left_out=given_up,
+            read=len(ids_read_whole),
+            left_out=number_given_up,
         )
 
     def updates_without_new_turns(self) -> ThreadUpdates:
@@ -179,11 +179,11 @@ async def estimate(
 ) -> Estimate:
     """What it would take to read all of the owner's conversations."""
     changed_at = await readable(deployment, threads, owner)
-    unread = dict.fromkeys(changed_at, Position())
+    unread_positions = dict.fromkeys(changed_at, Position())
     owned = owned_by(owner.actor, deployment.agents)
     tokens_said = 0
     messages = 0
-    for page in _pages(unread):
+    for page in _pages(unread_positions):
         new_turns = await read_new_turns(threads, owned, page, kept_out)
         for item in new_turns.due_conversations:
             tokens_said += item.tokens
@@ -200,7 +200,7 @@ async def estimate(
 
 def _batches(total: int, most_in_one: int) -> int:
     """How many batches so many make."""
-    full_batches, rest = divmod(total, most_in_one)
-    if rest:
+    full_batches, remainder = divmod(total, most_in_one)
+    if remainder:
         return full_batches + 1
     return full_batches

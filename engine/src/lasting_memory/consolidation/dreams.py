@@ -138,10 +138,10 @@ def _updated(
     values: Mapping[str, _Value], updates: Mapping[str, _Value | None]
 ) -> dict[str, _Value]:
     """The values once these updates are carried out. None deletes one."""
-    updated = dict(values)
+    updated_values = dict(values)
     for key, value in updates.items():
         if value is None:
-            updated.pop(key, None)
+            updated_values.pop(key, None)
         else:
-            updated[key] = value
-    return updated
+            updated_values[key] = value
+    return updated_values

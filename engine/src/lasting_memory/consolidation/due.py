@@ -52,9 +52,11 @@ async def find_due(
     places = mark_places(owner.actor)
     items = await journal.all_items_of(store, places)
     marks = marks_in(owner, *items)
-    due, ops = await due_by(marks, deployment, threads, store, owner, began=began, runs=runs)
+    due_conversations, ops = await due_by(
+        marks, deployment, threads, store, owner, began=began, runs=runs
+    )
     await journal.put_unless_forgotten(store, ops, began)
-    return due
+    return due_conversations
 
 
 class Marks(NamedTuple):
@@ -99,33 +101,35 @@ async def due_by(
     unless the owner was forgotten since the run `began`. `runs` tell what was being said when turns
     were kept out; None where nobody keeps any out.
     """
-    changed, newest = await _changed_of(owner, marks.read_to, deployment, threads, store)
-    if not changed:
+    changed_threads, newest_stamp = await _changed_of(
+        owner, marks.read_to, deployment, threads, store
+    )
+    if not changed_threads:
         return [], []
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
     owned = owned_by(owner.actor, deployment.agents)
     kept_out = await kept_out_in(marks.kept_out, runs)
-    due = list[DueConversation]()
+    due_conversations = list[DueConversation]()
     tokens = 0
-    unread = changed
-    while unread:
+    unread_threads = changed_threads
+    while unread_threads:
         is_batch_full = tokens > rules.batch_tokens
-        if is_batch_full and len(due) >= _ENOUGH_CONVERSATIONS:
+        if is_batch_full and len(due_conversations) >= _ENOUGH_CONVERSATIONS:
             break
-        page = unread[:_READ_AT_ONCE]
-        unread = unread[_READ_AT_ONCE:]
+        page = unread_threads[:_READ_AT_ONCE]
+        unread_threads = unread_threads[_READ_AT_ONCE:]
         positions = {item.thread_id: item.position for item in page}
         new_turns = await read_new_turns(threads, owned, positions, kept_out)
         if new_turns.without_new_turns:
             await put_positions(store, owner.actor, new_turns.without_new_turns, began)
         for item in new_turns.due_conversations:
-            due.append(item)
+            due_conversations.append(item)
             tokens += item.tokens
-    read_to = newest
-    if due or unread:  # the oldest that changed is still to be consolidated
-        read_to = min(item.updated_at for item in changed)
+    read_to = newest_stamp
+    if due_conversations or unread_threads:  # the oldest that changed is still to be consolidated
+        read_to = min(item.updated_at for item in changed_threads)
     op = _read_to_op(owner, read_to)
-    return due, [op]
+    return due_conversations, [op]
 
 
 def _read_to_op(owner: Owner, stamp: str) -> PutOp:
@@ -138,29 +142,29 @@ def _read_to_op(owner: Owner, stamp: str) -> PutOp:
 
 async def _changed_of(
     owner: Owner,
-    since: datetime,
+    earliest: datetime,
     deployment: Deployment,
     threads: ThreadsClient,
     store: BaseStore,
 ) -> tuple[list[ChangedThread], str]:
-    """An owner's threads that changed, and not before `since`: those without setbacks first, and of
-    them the oldest.
+    """An owner's threads that changed, and not before `earliest`: those without setbacks first, and
+    of them the oldest.
 
-    And the newest time stamp of all threads since then, or `since` if there is none.
+    And the newest time stamp of all threads since then, or `earliest` if there is none.
     """
-    changed = list[ChangedThread]()
-    newest = since.isoformat()
-    since_microseconds = since.timestamp() * 1_000_000
+    changed_threads = list[ChangedThread]()
+    newest_stamp = earliest.isoformat()
+    earliest_microseconds = earliest.timestamp() * 1_000_000
     for metadata in owned_by(owner.actor, deployment.agents):
-        async for page in changed_since(threads, metadata, since_microseconds):
+        async for page in changed_since(threads, metadata, earliest_microseconds):
             for thread in page:
                 updated_at = str(thread["updated_at"])
-                newest = max(newest, updated_at)
+                newest_stamp = max(newest_stamp, updated_at)
             for item in await changed_in(page, deployment, store):
                 if item.owner == owner:
-                    changed.append(item)
-    changed.sort(key=_reading_order)
-    return changed, newest
+                    changed_threads.append(item)
+    changed_threads.sort(key=_reading_order)
+    return changed_threads, newest_stamp
 
 
 def _reading_order(item: ChangedThread) -> tuple[int, str]:

@@ -79,8 +79,8 @@ async def last_answer(editor: Editor, messages: Sequence[AnyMessage]) -> AnyMess
     """Run the editor on these messages. Returns its last message."""
     state = await editor.ainvoke({"messages": list(messages)})
     answers = state["messages"]
-    last: AnyMessage = answers[-1]
-    return last
+    last_message: AnyMessage = answers[-1]
+    return last_message
 
 
 def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
@@ -121,13 +121,13 @@ def _system_prompt(d: Deployment) -> str:
     """
     prompt = d.prompt("consolidation.md")
     rules = d.consolidation or DEFAULT_CONSOLIDATION
-    may_not = {*KINDS} - rules.may
-    if not may_not:
+    forbidden_kinds = {*KINDS} - rules.may
+    if not forbidden_kinds:
         return prompt
     kinds = (
         d.prompt("consolidation_may.md")
         .replace("{may}", verbs(rules.may))
-        .replace("{may_not}", verbs(may_not, "or"))
+        .replace("{may_not}", verbs(forbidden_kinds, "or"))
     )
     return f"{prompt.rstrip()}\n\n{kinds}"
 
@@ -148,7 +148,7 @@ class ModelCalls(AgentMiddleware[AgentState[object], Context, object]):
 
         Raises `TooManyStepsError` in place of one call too many.
         """
-        shown_tools = [each for each in request.tools if not _is_hidden(each)]
+        shown_tools = [tool for tool in request.tools if not _is_hidden(tool)]
         request = request.override(tools=shown_tools)
         draft = CURRENT_DRAFT.get()
         if draft is None:  # a script

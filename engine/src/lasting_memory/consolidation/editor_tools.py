@@ -38,11 +38,11 @@ async def forget_lines(
         return f"Error: '{path}' is not memory; use a path under /memories/."
     draft = CURRENT_DRAFT.get()
     if draft:
-        why = because[:_BECAUSE_CHARS] or reason
-        given_up = draft.given_up_lines[path]
+        reason_for_person = because[:_BECAUSE_CHARS] or reason
+        given_up_lines = draft.given_up_lines[path]
         for raw_line in lines:
             line = raw_line.strip()
-            given_up[line] = why
+            given_up_lines[line] = reason_for_person
             if reason == "contradicted":
                 draft.contradicted_lines.add((path, line))
     return f"Noted {len(lines)} lines; now change {path}."

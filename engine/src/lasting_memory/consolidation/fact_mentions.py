@@ -58,11 +58,11 @@ async def _busy_talks(
     client: LangGraphClient, actor: identity.Actor, deployment: Deployment
 ) -> list[Conversation]:
     """A person's conversations in which a run is at work."""
-    busy = await client.threads.search(
+    busy_threads = await client.threads.search(
         metadata=asdict(actor), status="busy", limit=_TALKS_BUSY, select=["thread_id", "metadata"]
     )
     talks = list[Conversation]()
-    for thread in busy:
+    for thread in busy_threads:
         metadata = thread["metadata"] or {}
         if metadata.get("graph_id") not in deployment.agents:
             continue
@@ -84,8 +84,8 @@ def _ids_that_say(fact: Fact, talks: Iterable[Conversation]) -> list[str]:
         for turn in talk.turns:
             if turn.speaker in SPEAKERS:
                 texts.append(turn.text)
-        lines = _facts_of_texts(texts)
-        is_said = any(lines.has_fact(wording, weights) for wording in wordings)
+        said_facts = _facts_of_texts(texts)
+        is_said = any(said_facts.has_fact(wording, weights) for wording in wordings)
         if is_said:
             thread_ids[talk.thread_id] = None
     return list(thread_ids)

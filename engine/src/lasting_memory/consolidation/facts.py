@@ -132,8 +132,8 @@ def line_words_of(line: str) -> LineWords:
 
 def _normal(line: str) -> str:
     """A line as it is compared: without invisible joiners, in lower case."""
-    joined = line.translate(_WITHOUT_JOINERS)
-    return normalized(joined).casefold()
+    text_without_joiners = line.translate(_WITHOUT_JOINERS)
+    return normalized(text_without_joiners).casefold()
 
 
 def is_heading(line: str) -> bool:
@@ -159,21 +159,21 @@ def differences(change: Changed) -> tuple[Lines, Lines]:
     """The facts that a change takes out, and those that it adds. Blocks."""
     path = change.path
     # Lines that are in both texts need no look.
-    differing = change.beyond(change.before)
-    before = facts_in(differing.before, path)
-    after = facts_in(differing.after, path)
-    removed_lines = _without(before, after)
-    added_lines = _without(after, before)
+    differing_part = change.beyond(change.before)
+    facts_before = facts_in(differing_part.before, path)
+    facts_after = facts_in(differing_part.after, path)
+    removed_lines = _without(facts_before, facts_after)
+    added_lines = _without(facts_after, facts_before)
     return removed_lines, added_lines
 
 
 def _without(facts: Mapping[LineWords, str], other_facts: Collection[LineWords]) -> Lines:
     """The facts that are not among these others."""
-    remaining = Lines()
+    remaining_facts = Lines()
     for line_words, line in facts.items():
         if line_words not in other_facts:
-            remaining[line_words] = line
-    return remaining
+            remaining_facts[line_words] = line
+    return remaining_facts
 
 
 class Facts:
@@ -195,24 +195,26 @@ class Facts:
         # A little less than the share, because sums of fractions are not exact.
         self._share = rules.fact_words_kept - 1e-9
 
-    def lost(self, before: Mapping[LineWords, str], given_up: Collection[LineWords]) -> list[str]:
-        """The lines of facts from before that these do not keep, and that are not `given_up_lines`.
+    def lost(
+        self, earlier_facts: Mapping[LineWords, str], given_up_facts: Collection[LineWords]
+    ) -> list[str]:
+        """The lines of earlier facts that these do not keep, and that are not given up.
 
         Blocks for about a second per 256 KiB.
         """
-        missing_facts = before.keys() - self.facts.keys()
-        missing_facts.difference_update(given_up)
+        missing_facts = earlier_facts.keys() - self.facts.keys()
+        missing_facts.difference_update(given_up_facts)
         if not missing_facts:
             return []
-        facts_before = Facts(before, self.language)
-        weights = weights_of(facts_before.stems.values())
+        compared_facts = Facts(earlier_facts, self.language)
+        weights = weights_of(compared_facts.stems.values())
         lost_lines = list[str]()
-        for line_words, stems in facts_before.stems.items():
+        for line_words, stems in compared_facts.stems.items():
             if line_words not in missing_facts:
                 continue
             is_kept = self.has_fact(stems, weights)
             if not is_kept:
-                line = before[line_words]
+                line = earlier_facts[line_words]
                 lost_lines.append(line)
         return lost_lines
 

@@ -81,8 +81,8 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
 
     Raises `NothingToDoError` if its person was forgotten.
     """
-    since, controls = await draft.since_it_began()
-    is_forgotten = since.everything or since.conversation
+    deletions, controls = await draft.since_it_began()
+    is_forgotten = deletions.everything or deletions.conversation
     if is_forgotten:
         raise NothingToDoError(FORGOTTEN)
     if controls.paused:
@@ -101,8 +101,8 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
 
 def _stopped(problem: str, note_kind: str) -> Verdict:
     """A verdict that nothing may be committed, nor tried again."""
-    why = note(note_kind)
-    return Verdict(problem=problem, notes=[why], is_stopped=True)
+    note_for_person = note(note_kind)
+    return Verdict(problem=problem, notes=[note_for_person], is_stopped=True)
 
 
 async def _waits(draft: Draft, verdict: Verdict, controls: Controls) -> bool:
@@ -125,9 +125,9 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
     answer = ending.answer
     if answer is None:
         return SILENT
-    cut = str(answer.response_metadata.get(CUT, ""))
-    if cut:
-        return cut
+    cut_reason = str(answer.response_metadata.get(CUT, ""))
+    if cut_reason:
+        return cut_reason
     if verdict.changes or verdict.left_out_sentences or verdict.problem:
         return ""
     if says_something(answer):
@@ -138,8 +138,8 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
 async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
     memory_of_copy = replace(draft.memory, store=draft.copy)
-    edited = await memory_of_copy.read()
-    batch_changes = await platform.in_thread(_changes_of, draft, edited)
+    edited_files = await memory_of_copy.read()
+    batch_changes = await platform.in_thread(_changes_of, draft, edited_files)
     if not batch_changes:
         return _verdict(draft, LeftOut())
     memory = await _present_memory(draft)
@@ -150,7 +150,7 @@ async def _judge_changes(draft: Draft) -> Verdict:
     return _refused(verdict, refusal)
 
 
-def _changes_of(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
+def _changes_of(draft: Draft, edited_files: Mapping[str, FileData]) -> list[Changed]:
     """What a draft changes of the files that it copied. Blocks.
 
     A tidy that may remove something takes expired lines out, and notes them in `draft.given_up_lines`.
@@ -159,12 +159,12 @@ def _changes_of(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
     may_remove = "remove" in draft.rules.may
     takes_out_over = rules_of(draft.record.kind).takes_out_over and may_remove
     if takes_out_over:
-        batch_changes, reasons = draft.expired_lines.changes_without(draft.base, edited)
+        batch_changes, reasons = draft.expired_lines.changes_without(draft.base, edited_files)
         for path, lines in reasons.items():
             given_up_lines = draft.given_up_lines[path]
             given_up_lines.update(lines)
         return batch_changes
-    batch_changes = changes(draft.base, edited)
+    batch_changes = changes(draft.base, edited_files)
     return draft.expired_lines.put_back(batch_changes, draft.contradicted_lines)
 
 
@@ -179,8 +179,8 @@ async def _present_memory(draft: Draft) -> _PresentMemory:
     if draft.dream:
         present_texts = texts(files)
         taken_lines = await platform.in_thread(still_gone, taken_lines, present_texts)
-        in_draft = draft.dream.sources()
-        sources.update(in_draft)
+        dream_sources = draft.dream.sources()
+        sources.update(dream_sources)
         files = draft.base
     return _PresentMemory(files, taken_lines, taken_ends, sources)
 
@@ -193,40 +193,40 @@ def _judge_lines(draft: Draft, batch_changes: Sequence[Changed], memory: _Presen
     left_out.returning_lines = _returning(draft, batch_changes, memory)
     left_out.invented_lines = _invented(draft, batch_changes)
     unwanted_lines = {*left_out.returning_lines, *left_out.invented_lines}
-    remaining = guard.without(batch_changes, unwanted_lines)
-    permitted, forbidden = permitted_part(remaining, draft.rules.may)
-    left_out.forbidden_changes = forbidden
-    sources = sources_of_changes(draft, permitted, memory.sources)
+    remaining_changes = guard.without(batch_changes, unwanted_lines)
+    permitted_changes, forbidden_changes = permitted_part(remaining_changes, draft.rules.may)
+    left_out.forbidden_changes = forbidden_changes
+    sources = sources_of_changes(draft, permitted_changes, memory.sources)
     refuses_doubtful = draft.deployment.unconfirmed == "refuse"
     # What a person brings is their own decision: it waits for them, and is marked.
     is_brought = draft.reading is not None
     if refuses_doubtful and not is_brought:
-        left_out.doubtful_lines = unconfirmed(permitted, sources)
-        permitted = guard.without(permitted, left_out.doubtful_lines)
+        left_out.doubtful_lines = unconfirmed(permitted_changes, sources)
+        permitted_changes = guard.without(permitted_changes, left_out.doubtful_lines)
     verdict = _verdict(draft, left_out)
-    verdict = replace(verdict, changes=permitted, sources=sources)
-    refusal = _refusal_of_guard(draft, permitted)
+    verdict = replace(verdict, changes=permitted_changes, sources=sources)
+    refusal = _refusal_of_guard(draft, permitted_changes)
     return _refused(verdict, refusal)
 
 
 def _returning(draft: Draft, batch_changes: Sequence[Changed], memory: _PresentMemory) -> Findings:
     """The new lines that bring back what the person took back, also since the run began. Blocks."""
     present_texts = texts(memory.files)
-    lines = lines_returning(
+    returning_lines = lines_returning(
         batch_changes,
         present_texts,
         taken_lines=memory.taken_lines,
         messages=draft.messages_since,
         rules=draft.rules,
     )
-    ends = ends_returning(
+    returning_ends = ends_returning(
         batch_changes,
         present_texts,
         taken_lines=memory.taken_ends,
         messages=draft.messages_since,
         rules=draft.rules,
     )
-    return {**ends, **lines}
+    return {**returning_ends, **returning_lines}
 
 
 def _invented(draft: Draft, batch_changes: Sequence[Changed]) -> Findings:
@@ -267,8 +267,8 @@ def _refusal_of_guard(draft: Draft, batch_changes: Sequence[Changed]) -> _Refusa
     )
     if objection is None:
         return None
-    why = note(objection.note_kind, *objection.lines)
-    return _Refusal(objection.reason, why)
+    note_for_person = note(objection.note_kind, *objection.lines)
+    return _Refusal(objection.reason, note_for_person)
 
 
 async def _refusal_of_memory(
@@ -282,8 +282,8 @@ async def _refusal_of_memory(
         )
     except ValueError as error:
         note_kind = getattr(error, "kind", "") or "refused"
-        why = note(note_kind)
-        return _Refusal(str(error), why)
+        note_for_person = note(note_kind)
+        return _Refusal(str(error), note_for_person)
     return None
 
 
@@ -294,9 +294,9 @@ def _unchanged_source(
     "".
     """
     changed_paths = {change.path for change in batch_changes}
-    unchanged = list[TextFile]()
+    unchanged_files = list[TextFile]()
     for path, text in source:
         is_file = bool(path)
         if is_file and path not in changed_paths:
-            unchanged.append((path, text))
-    return unchanged
+            unchanged_files.append((path, text))
+    return unchanged_files

@@ -82,10 +82,10 @@ async def _keep_out_op(
     talk = talk_in_state(thread_id, state)
     hashes = set(map(hash_of, talk.turns))
     place = namespaces.kept_out(actor)
-    before = await store.aget(place, thread_id)
-    if before:
-        hashes.update(before.value.get("seen", ()))
-        run_ids.update(before.value.get("runs", ()))
+    stored_item = await store.aget(place, thread_id)
+    if stored_item:
+        hashes.update(stored_item.value.get("seen", ()))
+        run_ids.update(stored_item.value.get("runs", ()))
     now = datetime.now(UTC)
     value = {
         "at": now.isoformat(),
@@ -137,9 +137,9 @@ async def _last_words_of(
 ) -> Collection[str]:
     """What the person said in the inputs of a conversation's runs with these ids."""
     fields: list[RunSelectField] = ["run_id", "kwargs"]
-    listed = await runs.list(thread_id, limit=_RUNS_READ, select=fields)
+    listed_runs = await runs.list(thread_id, limit=_RUNS_READ, select=fields)
     texts = set[str]()
-    for run in listed:
+    for run in listed_runs:
         run_id = str(run["run_id"])
         if run_id not in run_ids:
             continue

@@ -93,8 +93,8 @@ def position_ops(actor: identity.Actor, positions: Mapping[str, Position]) -> li
     ops = list[PutOp]()
     for thread_id, position in positions.items():
         value = _POSITIONS.dump_python(position, mode="json")
-        put = PutOp(namespace, thread_id, value, index=False)
-        ops.append(put)
+        op = PutOp(namespace, thread_id, value, index=False)
+        ops.append(op)
     return ops
 
 

@@ -157,15 +157,15 @@ def _are_more_due(
     """Whether conversations are left for the next run: more are due, not counting those that were
     undone, than are shown whole.
     """
-    waiting = 0
+    number_waiting = 0
     for item in due_conversations:
         if not item.position.undone:
-            waiting += 1
-    shown_whole = 0
+            number_waiting += 1
+    number_shown_whole = 0
     for item in shown_conversations:
         if item.is_whole:
-            shown_whole += 1
-    return waiting > shown_whole
+            number_shown_whole += 1
+    return number_waiting > number_shown_whole
 
 
 async def _transcripts(
@@ -197,8 +197,8 @@ async def _said_since_first(
 ) -> Sequence[DatedText]:
     """What the person said in the conversations since they first took one of these lines back."""
     times = [line.at for line in taken_lines]
-    first = min(times)
-    return await said_since(client, draft.thread_ids, draft.owned, first)
+    earliest = min(times)
+    return await said_since(client, draft.thread_ids, draft.owned, earliest)
 
 
 def _evidence_of(shown_conversations: Sequence[DueConversation]) -> Evidence:

@@ -47,10 +47,10 @@ async def keep_record(
     memory = draft.memory
     place = namespaces.run_records(memory.actor)
     search = SearchOp(place, limit=_RECORDS_READ)
-    since, (older,) = await draft.since_it_began_and([search])
-    if since.everything or since.conversation:
+    deletions, (stored_records,) = await draft.since_it_began_and([search])
+    if deletions.everything or deletions.conversation:
         return
-    if quotes_facts and since.fact:
+    if quotes_facts and deletions.fact:
         return
     key = f"{record.started_at}-{record.run_id}"
     ops = [
@@ -58,8 +58,8 @@ async def keep_record(
         *position_ops(memory.actor, positions),
         PutOp(place, key, asdict(record), index=False),
     ]
-    too_old = _too_old(draft, older, key)
-    ops += [PutOp(place, old_key, None) for old_key in too_old]
+    old_keys = _too_old(draft, stored_records, key)
+    ops += [PutOp(place, old_key, None) for old_key in old_keys]
     await journal.put_unless_forgotten(
         memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
     )
@@ -77,8 +77,8 @@ def _too_old(draft: Draft, records: Result, new_key: str) -> list[str]:
             other_keys.append(item.key)
     other_keys.sort()  # a key begins with a time
     number = len(other_keys) + 1
-    too_many = max(0, number - draft.rules.records_kept)
-    return other_keys[:too_many]
+    number_too_many = max(0, number - draft.rules.records_kept)
+    return other_keys[:number_too_many]
 
 
 async def _with_earlier_record(draft: Draft, record: Record, part: Part) -> Record:
@@ -91,19 +91,19 @@ async def _with_earlier_record(draft: Draft, record: Record, part: Part) -> Reco
     item = await draft.memory.store.aget(place, key)
     if item is None:
         return record
-    earlier = record_in(item)
+    earlier_record = record_in(item)
     status = record.status
-    if earlier["status"] == "proposed":
+    if earlier_record["status"] == "proposed":
         status = "proposed"
     return replace(
         record,
         status=status,
-        files={**earlier["files"], **record.files},
-        model_calls=earlier["model_calls"] + record.model_calls,
-        input_tokens=earlier["input_tokens"] + record.input_tokens,
-        output_tokens=earlier["output_tokens"] + record.output_tokens,
-        found=earlier["found"] + record.found,
-        proposed=earlier["proposed"] + record.proposed,
+        files={**earlier_record["files"], **record.files},
+        model_calls=earlier_record["model_calls"] + record.model_calls,
+        input_tokens=earlier_record["input_tokens"] + record.input_tokens,
+        output_tokens=earlier_record["output_tokens"] + record.output_tokens,
+        found=earlier_record["found"] + record.found,
+        proposed=earlier_record["proposed"] + record.proposed,
     )
 
 
@@ -124,14 +124,14 @@ async def failure_recorded(draft: Draft) -> AsyncIterator[None]:
 async def _record_failure(draft: Draft, error: BaseException) -> None:
     """Keep a record of a run that failed. Logs an error instead of raising it."""
     reason = _why_failed(error)
-    failed = draft.record.ended("failed", reason, notes=[note("failed")])
+    failed_record = draft.record.ended("failed", reason, notes=[note("failed")])
     try:
-        await keep_record(draft, failed)
+        await keep_record(draft, failed_record)
     # A store raises what its driver raises. The run's own error counts.
     except Exception as failure:
         logger.warning(
             "The record of consolidation %s could not be kept: %r.",
-            failed.run_id,
+            failed_record.run_id,
             failure,
             exc_info=True,
         )
@@ -144,11 +144,11 @@ def _why_failed(error: BaseException) -> str:
     """
     if not isinstance(error, Exception):
         return "It was cancelled."
-    kind = type(error)
-    package_of_error, *_ = kind.__module__.split(".")
+    error_type = type(error)
+    package_of_error, *_ = error_type.__module__.split(".")
     this_package, *_ = __name__.split(".")
     is_ours = package_of_error == this_package
     message = str(error)
     if is_ours and message:
         return message
-    return f"The run failed: {kind.__name__}; see the server's log."
+    return f"The run failed: {error_type.__name__}; see the server's log."

@@ -136,9 +136,9 @@ def _check_limit() -> None:
 
 def _answer(text: str) -> _StateUpdate:
     """The run's answer, in place of all messages of its thread: a thread is used for years."""
-    everything = RemoveMessage(id=REMOVE_ALL_MESSAGES)
+    removal = RemoveMessage(id=REMOVE_ALL_MESSAGES)
     answer = AIMessage(text)
-    return {"messages": [everything, answer]}
+    return {"messages": [removal, answer]}
 
 
 async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> _StateUpdate:
@@ -163,19 +163,21 @@ async def _start_everybody(
     await delete_old(d, client, get_store())
     if d.memory.is_shared:
         return SHARED
-    swept = await sweep_counted(d, client, get_store())
+    counts = await sweep_counted(d, client, get_store())
     if d.has_dream:
         await go_on_with_all(client, get_store())
-    logged = {
+    log_entry = {
         "status": "swept",
         "run_id": identity.current_run_id(),
-        "people": swept["started"],
-        "due": swept["due"],
-        "planned": swept["planned"],
+        "people": counts["started"],
+        "due": counts["due"],
+        "planned": counts["planned"],
     }
-    logger.info("consolidation %s", json.dumps(logged))
-    others = f"{swept['due']} were due, for {swept['planned']} of whom a run was planned already."
-    return f"Consolidation was started for {swept['started']} people. {others}"
+    logger.info("consolidation %s", json.dumps(log_entry))
+    sentence_about_planned = (
+        f"{counts['due']} were due, for {counts['planned']} of whom a run was planned already."
+    )
+    return f"Consolidation was started for {counts['started']} people. {sentence_about_planned}"
 
 
 async def _edit_and_judge(editor: Editor, draft: Draft) -> Verdict:

@@ -53,11 +53,11 @@ async def begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClien
     if d.memory.is_shared:
         raise NothingToDoError(SHARED)
     draft = _new_draft(d, runtime)
-    since, controls = await draft.since_it_began()
-    is_forgotten = since.everything or since.conversation
+    deletions, controls = await draft.since_it_began()
+    is_forgotten = deletions.everything or deletions.conversation
     if is_forgotten:
         raise NothingToDoError(FORGOTTEN)
-    if since.fact and not draft.record.dry_run:
+    if deletions.fact and not draft.record.dry_run:
         answer = await _begin_anew(draft, client)
         raise NothingToDoError(answer)
     if in_temporary_conversation():

@@ -32,7 +32,7 @@ async def said_since(
     threads = await recall.threads_by_id(client.threads, thread_ids, owned, fields)
     for thread in threads:
         talk = await platform.in_thread(recall.conversation, thread, ("user",))
-        present = {turn.text for turn in talk.turns}
+        present_texts = {turn.text for turn in talk.turns}
         runs = list[Run]()
         with suppress(NotFoundError):  # the conversation was deleted meanwhile
             runs = await client.runs.list(
@@ -44,7 +44,7 @@ async def said_since(
             if at <= since:
                 continue
             text = last_words(run)
-            if text in present:
+            if text in present_texts:
                 messages.append(DatedText(text, at))
     return messages
 
@@ -57,11 +57,11 @@ def last_words(run: Mapping[str, object]) -> str:
     if not isinstance(messages, list):
         messages = [messages]
     try:
-        converted = convert_to_messages(messages)
+        input_messages = convert_to_messages(messages)
     except (AttributeError, KeyError, NotImplementedError, TypeError, ValueError):
         # It is what the graph itself refused.
         return ""
-    for message in reversed(converted):
+    for message in reversed(input_messages):
         if isinstance(message, HumanMessage):
             return own_text(message.model_dump())
     return ""

@@ -119,10 +119,10 @@ def _serves(runs: Sequence[Run], trigger: Trigger) -> bool:
     A run that was asked for serves any trigger. For the end of a turn, one that waits behind a run
     at work does; for a sweep, to tidy and for a dream, any does.
     """
-    waiting = [run for run in runs if run["status"] == "pending"]
-    if not waiting:
+    waiting_runs = [run for run in runs if run["status"] == "pending"]
+    if not waiting_runs:
         return False
-    for run in waiting:
+    for run in waiting_runs:
         metadata = run["metadata"] or {}
         if metadata.get("trigger") == Trigger.ASKED:
             return True
@@ -141,6 +141,6 @@ async def _withdraw(run: Run, client: LangGraphClient) -> None:
     # Whoever forgets the owner may have deleted the thread.
     with suppress(NotFoundError):
         runs = await client.runs.list(thread_id, limit=_LISTED)
-        is_only_run = all(other["run_id"] == run["run_id"] for other in runs)
+        is_only_run = all(other_run["run_id"] == run["run_id"] for other_run in runs)
         if is_only_run:
             await client.threads.delete(thread_id)

@@ -59,7 +59,7 @@ class Slots:
         slot = _Slot(person, is_dry)
 
         def take() -> bool:
-            holders = [other.person for other in self._held if other.is_dry == is_dry]
+            holders = [held_slot.person for held_slot in self._held if held_slot.is_dry == is_dry]
             number = 1 if is_dry else at_once + is_asked
             most_of_one_person = max(1, at_once - 1)
             is_free = len(holders) < number
@@ -86,9 +86,9 @@ class Slots:
         come back in time are forgotten.
         """
         now = monotonic()
-        for other, put_off_at in list(self._put_off_at.items()):
+        for other_person, put_off_at in list(self._put_off_at.items()):
             if now - put_off_at > _LEFT_SECONDS:
-                del self._put_off_at[other]
+                del self._put_off_at[other_person]
         if has_slot:
             self._put_off_at.pop(person, None)
         else:
@@ -97,8 +97,8 @@ class Slots:
     def _is_waited_for(self, person: Actor) -> bool:
         """Whether anybody waits for a slot, or somebody else was put off a moment ago."""
         now = monotonic()
-        for other, put_off_at in self._put_off_at.items():
-            if other == person:
+        for other_person, put_off_at in self._put_off_at.items():
+            if other_person == person:
                 continue
             if now - put_off_at <= _LEFT_SECONDS:
                 return True

@@ -47,7 +47,7 @@ class _Edit(NamedTuple, Generic[LineIdentity]):
 
 def taken_back(
     histories: Sequence[tuple[str, Sequence[Revision]]],
-    declined: Iterable[Declined],
+    declined_changes: Iterable[Declined],
     dropped_lines: Iterable[TakenBack] = (),
 ) -> dict[LineWords, DatedText]:
     """The lines that were taken back and not written again since, the latest last.
@@ -55,13 +55,13 @@ def taken_back(
     `histories` has the revisions of each file, newest first, by path; `dropped_lines` those that
     were taken back in revisions that are no longer kept. Blocks.
     """
-    return taken_back_by(differences, histories, declined, dropped_lines)
+    return taken_back_by(differences, histories, declined_changes, dropped_lines)
 
 
 def taken_back_by(
     compare: Differences[LineIdentity],
     histories: Sequence[tuple[str, Sequence[Revision]]],
-    declined: Iterable[Declined],
+    declined_changes: Iterable[Declined],
     dropped_lines: Iterable[TakenBack] = (),
 ) -> dict[LineIdentity, DatedText]:
     """As `taken_back`, with another comparison than that of facts. Blocks."""
@@ -71,7 +71,7 @@ def taken_back_by(
         removed_lines, _ = compare(change)
         edit = _Edit(at, removed_lines)
         edits.append(edit)
-    for change, at in declined:
+    for change, at in declined_changes:
         _, declined_lines = compare(change)
         edit = _Edit(at, declined_lines)
         edits.append(edit)

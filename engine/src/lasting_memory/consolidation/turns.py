@@ -19,14 +19,14 @@ _PEOPLE = 10_000
 @dataclass(eq=False, slots=True)
 class _Waiting:
     """Somebody who waits. `take_free` takes a place for them if one is free, and says whether it
-    did. `decided` is set when they wait no longer, with or without a place.
+    did. `decision` is set when they wait no longer, with or without a place.
     """
 
     person: Actor
     take_free: Callable[[], bool]
     number: int
     loop: asyncio.AbstractEventLoop
-    decided: asyncio.Event = field(default_factory=asyncio.Event)
+    decision: asyncio.Event = field(default_factory=asyncio.Event)
     has_place: bool = False
 
 
@@ -55,23 +55,23 @@ class Turns:
         if take_free():
             self._note_place(person)
             return True
-        people_waiting = [other.person for other in self._waiting]
+        people_waiting = [waiting.person for waiting in self._waiting]
         if seconds <= 0 or person in people_waiting:
             return False
         self._number += 1
         loop = asyncio.get_running_loop()
-        mine = _Waiting(person, take_free, self._number, loop)
-        self._waiting.append(mine)
+        own_wait = _Waiting(person, take_free, self._number, loop)
+        self._waiting.append(own_wait)
         self._send_away_one_too_many()
         try:
             async with asyncio.timeout(seconds):
-                await mine.decided.wait()
+                await own_wait.decision.wait()
         except TimeoutError:
             pass
         finally:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-        return mine.has_place
+            if own_wait in self._waiting:
+                self._waiting.remove(own_wait)
+        return own_wait.has_place
 
     def _send_away_one_too_many(self) -> None:
         """Have the one whose turn is last wait no longer, where more wait than may."""
@@ -116,7 +116,7 @@ class Turns:
         """Have somebody wait no longer."""
         self._waiting.remove(waiting)
         # Runs may have event loops of their own.
-        waiting.loop.call_soon_threadsafe(waiting.decided.set)
+        waiting.loop.call_soon_threadsafe(waiting.decision.set)
 
 
 class Places:
@@ -133,17 +133,17 @@ class Places:
         """Hold one of so many places, once it is this person's turn, and yield True. Yields False,
         without a place, if that takes more than these seconds.
         """
-        mine = object()
+        own_wait = object()
 
         def take_free() -> bool:
             if len(self._holders) < places:
-                self._holders.add(mine)
-            return mine in self._holders
+                self._holders.add(own_wait)
+            return own_wait in self._holders
 
         try:
             has_place = await self._turns.take(person, take_free, seconds)
             yield has_place
         finally:
-            if mine in self._holders:
-                self._holders.remove(mine)
+            if own_wait in self._holders:
+                self._holders.remove(own_wait)
                 self._turns.ended(person)

@@ -13,16 +13,16 @@ from lasting_memory.memory.proposals import MAX_PROPOSALS, Memory, Proposal
 
 def undecided_in(proposals: Iterable[Proposal]) -> list[Proposal]:
     """Those of these proposals of which something is undecided."""
-    undecided = list[Proposal]()
+    undecided_proposals = list[Proposal]()
     for proposal in proposals:
         if proposal.changes:
-            undecided.append(proposal)
-    return undecided
+            undecided_proposals.append(proposal)
+    return undecided_proposals
 
 
-def check_room(undecided: Sequence[Proposal]) -> None:
+def check_room(undecided_proposals: Sequence[Proposal]) -> None:
     """Raises `NothingToDoError` if the person has too many undecided proposals for another one."""
-    if len(undecided) >= MAX_PROPOSALS:
+    if len(undecided_proposals) >= MAX_PROPOSALS:
         raise NothingToDoError(UNDECIDED)
 
 

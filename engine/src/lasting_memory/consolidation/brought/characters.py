@@ -75,6 +75,6 @@ def _printable(char: str) -> str:
         return char
     if char in JOINERS:
         return char
-    normal = unicodedata.normalize("NFKC", char)
-    separates = char.isspace() or normal.isspace()
-    return " " if separates else ""
+    normal_form = unicodedata.normalize("NFKC", char)
+    is_separator = char.isspace() or normal_form.isspace()
+    return " " if is_separator else ""

@@ -62,9 +62,9 @@ def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
     if not _HTML.match(text):
         yield from entries_of_text(text, brought=brought)
         return
-    chat = _CHAT_PAGE.search(text)
-    if chat:
-        conversations = json_from(text, chat.end())
+    chat_match = _CHAT_PAGE.search(text)
+    if chat_match:
+        conversations = json_from(text, chat_match.end())
         yield from entries_of_value(conversations)
     else:
         page_text = without_tags(text)

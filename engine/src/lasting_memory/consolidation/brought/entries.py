@@ -104,8 +104,8 @@ class Part:
 
     def dumped(self) -> str:
         """The part as JSON, as a run is given it. Blocks."""
-        dumped = _PART.dump_json(self)
-        return dumped.decode()
+        json_bytes = _PART.dump_json(self)
+        return json_bytes.decode()
 
     @staticmethod
     def loaded(text: str) -> "Part":

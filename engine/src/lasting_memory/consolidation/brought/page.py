@@ -27,7 +27,7 @@ def without_tags(page: str) -> str:
     hidden_element = ""  # the element or comment that is not shown, in which the position is
     for tag in TAG.finditer(page):
         name = (tag[2] or "").lower()
-        closes = tag[1] == "/"
+        is_closing = tag[1] == "/"
         if not hidden_element:
             text = page[position : tag.start()]
             texts.append(text.replace("\n", " "))
@@ -36,14 +36,14 @@ def without_tags(page: str) -> str:
             if tag[0] == _COMMENT_ENDS:
                 hidden_element = ""
         elif hidden_element:
-            if closes and name == hidden_element:
+            if is_closing and name == hidden_element:
                 hidden_element = ""
         elif tag[0] == _COMMENT_BEGINS:
             hidden_element = _COMMENT_BEGINS
-        elif name in _HIDDEN_ELEMENTS and not closes:
+        elif name in _HIDDEN_ELEMENTS and not is_closing:
             hidden_element = name
         else:
-            replacement = _in_place_of(name, closes=closes)
+            replacement = _in_place_of(name, is_closing=is_closing)
             texts.append(replacement)
     if not hidden_element:
         rest = page[position:]
@@ -52,12 +52,12 @@ def without_tags(page: str) -> str:
     return html.unescape(page_text)
 
 
-def _in_place_of(name: str, *, closes: bool) -> str:
+def _in_place_of(name: str, *, is_closing: bool) -> str:
     """What stands in a text in place of a tag."""
     if name == "li":
-        return "\n" if closes else "\n- "
+        return "\n" if is_closing else "\n- "
     if name in _HEADINGS:
-        return "\n" if closes else "\n# "
+        return "\n" if is_closing else "\n# "
     if name in BREAKS:
         return "\n"
     if name in {"td", "th"}:
@@ -75,9 +75,9 @@ def entries_of_page(text: str, brought: Brought) -> Iterator[Entry]:
         return
     question: list[str] | None = None  # its lines; None between questions
     for line in text.split("\n"):
-        prompted = PROMPTED.fullmatch(line.lstrip(" "))
-        if prompted and "\xa0" in line:
-            question = [prompted[1]]
+        prompt_match = PROMPTED.fullmatch(line.lstrip(" "))
+        if prompt_match and "\xa0" in line:
+            question = [prompt_match[1]]
             continue
         if question is None:
             continue
