@@ -42,25 +42,25 @@ class _Undecided(NamedTuple):
     texts, and all others.
     """
 
-    of_text: Sequence[Proposal]
-    of_other_texts: Sequence[Proposal]
+    text_proposals: Sequence[Proposal]
+    other_text_proposals: Sequence[Proposal]
     other_proposals: Sequence[Proposal]
 
 
 def _sorted_out(undecided_proposals: Sequence[Proposal], text_id: str) -> _Undecided:
     """The undecided proposals by whether they are of this text."""
     id_prefix = proposal_id(text_id)
-    of_text = list[Proposal]()
-    of_other_texts = list[Proposal]()
+    text_proposals = list[Proposal]()
+    other_text_proposals = list[Proposal]()
     other_proposals = list[Proposal]()
     for proposal in undecided_proposals:
         if proposal.id.startswith(id_prefix):
-            of_text.append(proposal)
+            text_proposals.append(proposal)
         elif proposal.kind == "bring":
-            of_other_texts.append(proposal)
+            other_text_proposals.append(proposal)
         else:
             other_proposals.append(proposal)
-    return _Undecided(of_text, of_other_texts, other_proposals)
+    return _Undecided(text_proposals, other_text_proposals, other_proposals)
 
 
 async def begin_reading(draft: Draft, part: Part, undecided_proposals: Sequence[Proposal]) -> None:
@@ -81,14 +81,14 @@ async def begin_reading(draft: Draft, part: Part, undecided_proposals: Sequence[
     check_room(proposals.other_proposals)
     # Of a text there are several proposals where the person decided while it was read: the run goes
     # on from the last.
-    decided_proposals = proposals.of_text[:-1]
+    decided_proposals = proposals.text_proposals[:-1]
     earlier_proposal: Proposal | None = None
-    if proposals.of_text:
-        earlier_proposal = proposals.of_text[-1]
+    if proposals.text_proposals:
+        earlier_proposal = proposals.text_proposals[-1]
     files = await memory.read()
     assumed_proposals = [*proposals.other_proposals, *decided_proposals]
     base = await with_proposals(memory, files, assumed_proposals)
-    replaced_ids = [proposal.id for proposal in proposals.of_other_texts]
+    replaced_ids = [proposal.id for proposal in proposals.other_text_proposals]
     draft.reading = Reading(part, base, earlier_proposal, replaced_ids=replaced_ids)
     draft.base = base
     if earlier_proposal:

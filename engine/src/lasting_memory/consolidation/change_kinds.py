@@ -26,8 +26,8 @@ class ForbiddenChange(NamedTuple):
 
 def verbs(kinds: Collection[ChangeKind], conjunction: str = "and") -> str:
     """Kinds of change as a list of verbs, in a fixed order: "add", "add and update"."""
-    in_order = list[str]()
+    ordered_kinds = list[str]()
     for kind in KINDS:
         if kind in kinds:
-            in_order.append(kind)
-    return f" {conjunction} ".join(in_order)
+            ordered_kinds.append(kind)
+    return f" {conjunction} ".join(ordered_kinds)

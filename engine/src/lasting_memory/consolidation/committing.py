@@ -170,8 +170,8 @@ async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
 def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
     """What a run proposes."""
     sources = dict[str, dict[str, Source]]()
-    for path, by_entry in verdict.sources.items():
-        sources[path] = dict(by_entry)
+    for path, sources_of_path in verdict.sources.items():
+        sources[path] = dict(sources_of_path)
     return Proposal(
         id=f"{draft.record.run_id}-{now()}",
         at=now(),

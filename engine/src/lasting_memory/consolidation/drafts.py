@@ -162,31 +162,31 @@ class Draft:
             current_texts[key] = self.expired_lines.current_text(key, text)
         return text_files(current_texts)
 
-    async def taken_back(self, stored: StoredMemory) -> dict[LineWords, DatedText]:
+    async def taken_back(self, stored_memory: StoredMemory) -> dict[LineWords, DatedText]:
         """The lines that were taken back up to now (`taken_back.py`): in the files' histories, and
         in proposals.
         """
-        return await self._taken_back_by(differences, stored)
+        return await self._taken_back_by(differences, stored_memory)
 
-    async def ends_taken_back(self, stored: StoredMemory) -> dict[DatedWords, DatedText]:
+    async def ends_taken_back(self, stored_memory: StoredMemory) -> dict[DatedWords, DatedText]:
         """The lines with an end that the person took back or gave another end (`changed_ends.py`);
         none where the deployment has no ends.
         """
         if not self.deployment.ends:
             return {}
-        return await self._taken_back_by(end_differences, stored)
+        return await self._taken_back_by(end_differences, stored_memory)
 
     async def _taken_back_by(
-        self, compare: Differences[LineIdentity], stored: StoredMemory
+        self, compare: Differences[LineIdentity], stored_memory: StoredMemory
     ) -> dict[LineIdentity, DatedText]:
         """As `taken_back`, with one of the comparisons of lines."""
         declined_changes = list[Declined]()
-        for proposal in stored.proposals:
+        for proposal in stored_memory.proposals:
             declined_changes += proposal.declined
         # Also revisions that only wait to be deleted: what they took back is kept with that.
         limits = replace(self.deployment.limits, revisions_kept=_ALL_REVISIONS)
-        histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
-        dropped_lines = journal.taken_back_in(stored.dropped_items)
+        histories = await platform.in_thread(journal.histories_in, stored_memory.revisions, limits)
+        dropped_lines = journal.taken_back_in(stored_memory.dropped_items)
         return await platform.in_thread(
             taken_back_by, compare, histories, declined_changes, dropped_lines
         )

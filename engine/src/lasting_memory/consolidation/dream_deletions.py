@@ -26,10 +26,10 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[s
     """
     began = journal.Began(actor)
     dreams = DreamStore(store, actor, began)
-    stored = await dreams.read()
-    deleted_read_ids = stored.threads.keys() & set(deleted_ids)
-    if stored.dream is not None and deleted_read_ids:
-        update = await platform.in_thread(without_threads, stored, deleted_ids)
+    stored_dream = await dreams.read()
+    deleted_read_ids = stored_dream.threads.keys() & set(deleted_ids)
+    if stored_dream.dream is not None and deleted_read_ids:
+        update = await platform.in_thread(without_threads, stored_dream, deleted_ids)
         # A run that is at work may store an older text after this. The items of the deleted
         # conversations stay, and tell the next run to take their entries out again.
         for thread_id in deleted_read_ids:
@@ -38,7 +38,7 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[s
     await drop_threads_of_proposals(store, actor, deleted_ids)
 
 
-def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DreamUpdate:
+def without_threads(stored_dream: StoredDream, deleted_ids: Collection[str]) -> DreamUpdate:
     """The update that takes what came of these conversations, which were deleted, out of a dream.
     Blocks.
 
@@ -48,7 +48,7 @@ def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DreamU
     all_deleted_ids = set(deleted_ids)
     reread_ids = set(deleted_ids)
     update = DreamUpdate()
-    for key, file in stored.files.items():
+    for key, file in stored_dream.files.items():
         dropped_entries = _entries_from(file, all_deleted_ids)
         for entry in dropped_entries:
             origins = file.origins[entry]
@@ -56,9 +56,9 @@ def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DreamU
         if dropped_entries:
             update.files[key] = _without_entries(key, file, dropped_entries)
     for thread_id in deleted_ids:
-        thread = stored.thread(thread_id)
+        thread = stored_dream.thread(thread_id)
         reread_ids.update(thread.replaced)
-    for thread_id in reread_ids.intersection(stored.threads):
+    for thread_id in reread_ids.intersection(stored_dream.threads):
         update.threads[thread_id] = None  # as if nothing of it was read
     return update
 
@@ -105,10 +105,10 @@ async def erase_from_dream(
     `dry_run` it only counts.
     """
     dreams = DreamStore(store, actor, began)
-    stored = await dreams.read()
-    if stored.dream is None:
+    stored_dream = await dreams.read()
+    if stored_dream.dream is None:
         return 0
-    files = await platform.in_thread(_files_without_fact, stored.files, fact)
+    files = await platform.in_thread(_files_without_fact, stored_dream.files, fact)
     if files and not dry_run:
         update = DreamUpdate(files)
         await dreams.put_files(update)

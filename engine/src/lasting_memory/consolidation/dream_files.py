@@ -52,7 +52,7 @@ class SpokenTexts:
 
 
 def after_batch(
-    stored: StoredDream,
+    stored_dream: StoredDream,
     batch_changes: Iterable[Changed],
     sources: Sources,
     spoken_texts: SpokenTexts,
@@ -63,12 +63,12 @@ def after_batch(
     `batch_changes` are those of the dream's files; `sources` say who vouches for what is new.
     """
     origins_in_dream = _Origins()
-    for file in stored.files.values():
+    for file in stored_dream.files.values():
         origins_in_dream.update(file.origins)
     updates = FileUpdates()
     origins_of_all_removed = set[str]()
     for change in batch_changes:
-        old_file = stored.files.get(change.key, _NO_FILE)
+        old_file = stored_dream.files.get(change.key, _NO_FILE)
         origins_of_removed = _origins_of_removed(old_file, change)
         origins_of_all_removed.update(origins_of_removed)
         if change.deleted and not change.after:
@@ -127,12 +127,12 @@ def _origins_after(
 
 
 def values_of_present_entries(
-    by_entry: Mapping[str, _Value], key: str, content: str
+    values_by_entry: Mapping[str, _Value], key: str, content: str
 ) -> dict[str, _Value]:
     """What is known of a file's entries, without entries that this content of it does not have."""
     present_entries = set(entries(key, content))
     values_of_present = dict[str, _Value]()
-    for entry, value in by_entry.items():
+    for entry, value in values_by_entry.items():
         if entry in present_entries:
             values_of_present[entry] = value
     return values_of_present

@@ -41,12 +41,14 @@ def dream_store_of(draft: Draft) -> DreamStore:
     return DreamStore(memory.store, memory.actor, memory.began)
 
 
-async def advance(draft: Draft, loaded: LoadedDream, dream: Dream, update: DreamUpdate) -> Dream:
+async def advance(
+    draft: Draft, loaded_dream: LoadedDream, dream: Dream, update: DreamUpdate
+) -> Dream:
     """Store an update of a dream, and how far it is, with the numbers of conversations that it then
     has. Returns that. Raises `NothingToDoError` as `store_progress`.
     """
-    loaded.stored = loaded.stored.updated(update)
-    counted_dream = loaded.counted(dream)
+    loaded_dream.stored_dream = loaded_dream.stored_dream.updated(update)
+    counted_dream = loaded_dream.counted(dream)
     await store_progress(draft, counted_dream, update)
     return counted_dream
 
@@ -90,7 +92,7 @@ async def plan_next(draft: Draft, client: LangGraphClient, seconds: int = 0) -> 
         client,
         Trigger.DREAM,
         seconds,
-        inside=True,
+        is_from_run=True,
         store=memory.store,
         began=memory.began,
     )

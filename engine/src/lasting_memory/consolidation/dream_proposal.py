@@ -43,7 +43,7 @@ SAME = "All conversations were read again; nothing would change."
 CAPPED = "The agreed number of tokens is used; what would change by then is proposed."
 
 
-async def finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> str:
+async def finish(draft: Draft, loaded_dream: LoadedDream, client: LangGraphClient) -> str:
     """Propose what the dream's files would change of today's memory, and end the dream.
 
     Returns the run's answer: `DONE` or `CAPPED`, or `SAME` if nothing would change. `NO_DREAM` where
@@ -53,16 +53,16 @@ async def finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> 
     Raises `NothingToDoError` where the dream is over by now, or waits until the person has decided
     about other proposals.
     """
-    is_anything_unread = bool(loaded.unread())
-    dream = loaded.dream
+    is_anything_unread = bool(loaded_dream.unread())
+    dream = loaded_dream.dream
     is_capped = is_anything_unread and dream.tokens >= dream.cap
     reason: Reason = "cap" if is_capped else ""
-    update = DreamUpdate(threads=loaded.updates_without_new_turns())
-    dream = await advance(draft, loaded, dream, update)
-    stored = await read_stored_memory(draft.memory)
-    proposals = stored.proposals
+    update = DreamUpdate(threads=loaded_dream.updates_without_new_turns())
+    dream = await advance(draft, loaded_dream, dream, update)
+    stored_memory = await read_stored_memory(draft.memory)
+    proposals = stored_memory.proposals
     await _check_room(draft, proposals)
-    result = await _result_for_today(draft, loaded, stored)
+    result = await _result_for_today(draft, loaded_dream, stored_memory)
     # A run that died may have proposed it.
     ids = [proposal.id for proposal in proposals]
     is_proposed = any(proposal_id.startswith(dream.proposal_id) for proposal_id in ids)
@@ -79,7 +79,7 @@ async def finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> 
         no_update = DreamUpdate()
         await store_progress(draft, refused_dream, no_update)
         return NO_DREAM
-    if await _is_any_deleted(draft, loaded, client):  # what came of it is not proposed
+    if await _is_any_deleted(draft, loaded_dream, client):  # what came of it is not proposed
         await _withdraw(draft, dream)
         await plan_next(draft, client)
         return NO_DREAM
@@ -89,7 +89,7 @@ async def finish(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> 
     return CAPPED if is_capped else DONE
 
 
-async def _is_any_deleted(draft: Draft, loaded: LoadedDream, client: LangGraphClient) -> bool:
+async def _is_any_deleted(draft: Draft, loaded_dream: LoadedDream, client: LangGraphClient) -> bool:
     """Whether a conversation that the dream has read was deleted, or marked, since then."""
     memory = draft.memory
     changed_at = await readable(draft.deployment, client.threads, draft.owner)
@@ -97,7 +97,7 @@ async def _is_any_deleted(draft: Draft, loaded: LoadedDream, client: LangGraphCl
     run_began = draft.record.started_at
     deleted_ids = await journal.deleted_since(memory.store, memory.actor, run_began)
     present_ids = changed_at.keys() - deleted_ids
-    return not present_ids.issuperset(loaded.stored.threads)
+    return not present_ids.issuperset(loaded_dream.stored_dream.threads)
 
 
 async def _check_room(draft: Draft, proposals: Sequence[Proposal]) -> None:
@@ -113,27 +113,29 @@ async def _check_room(draft: Draft, proposals: Sequence[Proposal]) -> None:
         raise NothingToDoError(NO_DREAM)
 
 
-async def _result_for_today(draft: Draft, loaded: LoadedDream, stored: StoredMemory) -> Result:
+async def _result_for_today(
+    draft: Draft, loaded_dream: LoadedDream, stored_memory: StoredMemory
+) -> Result:
     """What the dream's files would change of today's memory, without lines that were taken back
     since the dream began.
     """
-    files = await platform.in_thread(files_in, stored.files)
+    files = await platform.in_thread(files_in, stored_memory.files)
     limits = draft.deployment.limits
-    histories = await platform.in_thread(journal.histories_in, stored.revisions, limits)
+    histories = await platform.in_thread(journal.histories_in, stored_memory.revisions, limits)
     result = await platform.in_thread(
         result_of,
         files,
         dict(histories),
-        loaded.stored.files,
-        read_thread_ids=loaded.read_whole(),
+        loaded_dream.stored_dream.files,
+        read_thread_ids=loaded_dream.read_whole(),
         expired_lines=draft.expired_lines,
         rules=draft.rules,
     )
     # What was taken back earlier, every batch has left out, unless it was said again later.
-    taken_lines = await draft.taken_back(stored)
+    taken_lines = await draft.taken_back(stored_memory)
     lines_taken_since = dict[LineWords, DatedText]()
     for line_words, line in taken_lines.items():
-        if line.at >= loaded.dream.began:
+        if line.at >= loaded_dream.dream.began:
             lines_taken_since[line_words] = line
     present_texts = texts(files)
     findings = await platform.in_thread(

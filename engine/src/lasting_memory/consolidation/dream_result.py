@@ -145,8 +145,8 @@ def _origins(memory_changes: Sequence[Changed], dream_files: Mapping[str, DreamF
 def _threads_in(origins: _Origins) -> list[str]:
     """The ids of all conversations that entries are from, sorted."""
     all_ids = set[str]()
-    for by_entry in origins.values():
-        for thread_ids in by_entry.values():
+    for origins_by_entry in origins.values():
+        for thread_ids in origins_by_entry.values():
             all_ids.update(thread_ids)
     return sorted(all_ids)
 
@@ -157,9 +157,9 @@ def _as_indexes(origins: _Origins, thread_ids: Sequence[str]) -> dict[str, dict[
     for index, thread_id in enumerate(thread_ids):
         index_of[thread_id] = index
     indexes = _Indexes()
-    for path, by_entry in origins.items():
+    for path, origins_by_entry in origins.items():
         origins_of_path = indexes.setdefault(path, {})
-        for entry, origin_ids in by_entry.items():
+        for entry, origin_ids in origins_by_entry.items():
             origins_of_path[entry] = [index_of[thread_id] for thread_id in origin_ids]
     return indexes
 

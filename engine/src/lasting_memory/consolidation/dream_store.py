@@ -77,8 +77,8 @@ class DreamStore:
         """Store a new dream with its first files, in place of one that is over. Returns whether it
         did. It does not, too, if a fact was deleted for good since this began.
         """
-        stored = await self.read()
-        update = stored.deletion()
+        stored_dream = await self.read()
+        update = stored_dream.deletion()
         update.files.update(files)
         ops = self._dream_ops(dream, update)
         return await self._put(ops, quotes_facts=True)
@@ -107,8 +107,8 @@ class DreamStore:
 
     async def end(self, dream: Dream) -> bool:
         """Store how a dream ended, and delete all else of it. Returns whether it did."""
-        stored = await self.read()
-        update = stored.deletion()
+        stored_dream = await self.read()
+        update = stored_dream.deletion()
         ops = self._dream_ops(dream, update)
         return await self._put(ops)
 
@@ -202,8 +202,8 @@ def _dumped(type_adapter: "TypeAdapter[_Value]", value: _Value | None) -> dict[s
     """A value as it is stored; None, which deletes what is stored, stays None."""
     if value is None:
         return None
-    stored: dict[str, object] = type_adapter.dump_python(value, mode="json")
-    return stored
+    stored_value: dict[str, object] = type_adapter.dump_python(value, mode="json")
+    return stored_value
 
 
 async def dream_of(store: BaseStore, actor: Actor) -> Dream | None:
@@ -222,12 +222,12 @@ async def stop(store: BaseStore, actor: Actor, dream: Dream, began: journal.Bega
 
 async def exported_dream(store: BaseStore, actor: Actor) -> dict[str, object] | None:
     """A person's dream with its files, for an export; None without a dream."""
-    stored = await DreamStore(store, actor).read()
-    dream = stored.dream
+    stored_dream = await DreamStore(store, actor).read()
+    dream = stored_dream.dream
     if dream is None:
         return None
     texts = dict[str, str]()
-    for key, file in stored.files.items():
+    for key, file in stored_dream.files.items():
         path = f"/memories{key}"
         texts[path] = file.content
     return {

@@ -84,7 +84,7 @@ def _pages(positions: Mapping[str, Position]) -> Iterator[Positions]:
 class LoadedDream:
     """A dream as a run of it has loaded it, with its files, and the conversations that there are."""
 
-    stored: StoredDream
+    stored_dream: StoredDream
     dream: Dream
     changed_at: Mapping[str, str]  # of each conversation, by id, as `readable`
     # Conversations that turned out to have no new turns. That is stored with the batch.
@@ -111,13 +111,13 @@ class LoadedDream:
 
     def _position_of(self, thread_id: str) -> Position:
         """How far a conversation is read."""
-        thread = self.stored.thread(thread_id)
+        thread = self.stored_dream.thread(thread_id)
         return thread.position
 
     def read_whole(self) -> set[str]:
         """The ids of the conversations that are read whole."""
         ids_read_whole = set[str]()
-        for thread_id in self.stored.threads:
+        for thread_id in self.stored_dream.threads:
             position = self._position_of(thread_id)
             changed_at = self.changed_at.get(thread_id)
             if changed_at == position.updated_at:
@@ -128,7 +128,7 @@ class LoadedDream:
         """A dream with the present numbers of conversations: all, read whole, and given up."""
         ids_read_whole = self.read_whole()
         number_given_up = 0
-        for thread in self.stored.threads.values():
+        for thread in self.stored_dream.threads.values():
             if _is_given_up(thread.position):
                 number_given_up += 1
         return replace(
@@ -142,21 +142,21 @@ class LoadedDream:
         """The updates of the conversations without new turns: what they replaced before stays."""
         updates = ThreadUpdates()
         for thread_id, position in self.without_new_turns.items():
-            thread = self.stored.thread(thread_id)
+            thread = self.stored_dream.thread(thread_id)
             updates[thread_id] = replace(thread, position=position)
         return updates
 
     def sources(self) -> dict[str, Source]:
         """Who vouches for the entries of the dream's files, by entry."""
         sources = dict[str, Source]()
-        for file in self.stored.files.values():
+        for file in self.stored_dream.files.values():
             sources.update(file.sources)
         return sources
 
     def files(self) -> dict[str, FileData]:
         """The dream's files, by key, as memory has files."""
         files = dict[str, FileData]()
-        for key, file in self.stored.files.items():
+        for key, file in self.stored_dream.files.items():
             files[key] = FileData(content=file.content, encoding="utf-8")
         return files
 

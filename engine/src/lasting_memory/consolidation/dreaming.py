@@ -52,54 +52,54 @@ async def choose(draft: Draft, marks: Marks, client: LangGraphClient) -> None:
     """
     if not draft.deployment.has_dream:
         raise NothingToDoError(NO_DREAM)
-    stored = await dream_store_of(draft).read()
-    dream = stored.dream
+    stored_dream = await dream_store_of(draft).read()
+    dream = stored_dream.dream
     if dream is None or dream.status != "reading":
         raise NothingToDoError(NO_DREAM)
     memory_name = draft.memory.files[-1]
     if dream.memory != memory_name:
         raise NothingToDoError(NO_DREAM)
     changed_at = await readable(draft.deployment, client.threads, draft.owner)
-    stored = await _without_deleted(draft, stored, dream, changed_at)
-    loaded = LoadedDream(stored, dream, changed_at)
-    draft.dream = loaded
-    draft.base = loaded.files()
+    stored_dream = await _without_deleted(draft, stored_dream, dream, changed_at)
+    loaded_dream = LoadedDream(stored_dream, dream, changed_at)
+    draft.dream = loaded_dream
+    draft.base = loaded_dream.files()
     if dream.tokens < dream.cap:
-        await _choose_conversations(draft, loaded, marks, client)
+        await _choose_conversations(draft, loaded_dream, marks, client)
     if not draft.shown_conversations:
-        answer = await finish(draft, loaded, client)
+        answer = await finish(draft, loaded_dream, client)
         raise NothingToDoError(answer)
 
 
 async def _without_deleted(
-    draft: Draft, stored: StoredDream, dream: Dream, changed_at: Mapping[str, str]
+    draft: Draft, stored_dream: StoredDream, dream: Dream, changed_at: Mapping[str, str]
 ) -> StoredDream:
     """The dream without what came of conversations that were deleted, or marked, since they were
     read: those that are not in `changed_at`. The store has it so, too.
     """
-    deleted_ids = stored.threads.keys() - changed_at.keys()
+    deleted_ids = stored_dream.threads.keys() - changed_at.keys()
     if not deleted_ids:
-        return stored
-    update = await platform.in_thread(without_threads, stored, deleted_ids)
+        return stored_dream
+    update = await platform.in_thread(without_threads, stored_dream, deleted_ids)
     await store_progress(draft, dream, update)
-    return stored.updated(update)
+    return stored_dream.updated(update)
 
 
 async def _choose_conversations(
-    draft: Draft, loaded: LoadedDream, marks: Marks, client: LangGraphClient
+    draft: Draft, loaded_dream: LoadedDream, marks: Marks, client: LangGraphClient
 ) -> None:
     """Show the run the oldest conversations that fit, of which something is unread; none if nothing
     is.
     """
     kept_out = await kept_out_in(marks.kept_out, client.runs)
-    unread_conversations = list(loaded.unread().items())
+    unread_conversations = list(loaded_dream.unread().items())
     while unread_conversations and not draft.shown_conversations:
         positions = dict(unread_conversations[:MOST_SHOWN])
         unread_conversations = unread_conversations[MOST_SHOWN:]
         new_turns = await unread_turns(
             draft.deployment, client.threads, draft.owner, positions, kept_out
         )
-        loaded.without_new_turns.update(new_turns.without_new_turns)
+        loaded_dream.without_new_turns.update(new_turns.without_new_turns)
         max_tokens = draft.rules.batch_tokens
         draft.shown_conversations = await platform.in_thread(
             batch, new_turns.due_conversations, max_tokens
@@ -113,9 +113,9 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     Raises `NothingToDoError` where the dream is over by now, or consolidation was paused. Today's
     memory is left alone, and so are the positions of consolidation.
     """
-    loaded = draft.dream
-    assert loaded is not None  # noqa: S101  # `choose` set it
-    dream = with_tokens(loaded.dream, draft)
+    loaded_dream = draft.dream
+    assert loaded_dream is not None  # noqa: S101  # `choose` set it
+    dream = with_tokens(loaded_dream.dream, draft)
     no_update = DreamUpdate()
     if verdict.problem.startswith(PAUSED):
         await store_progress(draft, dream, no_update)
@@ -125,14 +125,16 @@ async def keep_batch(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
         await store_progress(draft, dream, no_update)
         record = draft.record.ended("undone", "One of its conversations was deleted.")
     elif verdict.failure or verdict.problem:
-        record = await _set_back(draft, loaded, dream, verdict)
+        record = await _set_back(draft, loaded_dream, dream, verdict)
     else:
-        record = await _add_batch(draft, loaded, dream, verdict)
+        record = await _add_batch(draft, loaded_dream, dream, verdict)
     record.log()
     return record
 
 
-async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Verdict) -> Record:
+async def _add_batch(
+    draft: Draft, loaded_dream: LoadedDream, dream: Dream, verdict: Verdict
+) -> Record:
     """Put what a batch changes into the dream's files. Returns the run's record."""
     texts_by_thread = dict[str, str]()
     for item in draft.shown_conversations:
@@ -140,10 +142,10 @@ async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: V
         texts_by_thread[item.thread_id] = "\n".join(texts_of_turns)
     spoken_texts = await platform.in_thread(SpokenTexts, texts_by_thread)
     files, removed_origins = await platform.in_thread(
-        after_batch, loaded.stored, verdict.changes, verdict.sources, spoken_texts
+        after_batch, loaded_dream.stored_dream, verdict.changes, verdict.sources, spoken_texts
     )
     replaced_ids = sorted(removed_origins.difference(texts_by_thread))
-    threads = loaded.updates_without_new_turns()
+    threads = loaded_dream.updates_without_new_turns()
     for item in draft.shown_conversations:
         position = item.advanced()
         threads[item.thread_id] = ReadThread(position, replaced_ids)
@@ -151,20 +153,22 @@ async def _add_batch(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: V
     all_messages = dream.messages + messages
     advanced_dream = replace(dream, failures=0, messages=all_messages)
     update = DreamUpdate(files, threads)
-    await advance(draft, loaded, advanced_dream, update)
+    await advance(draft, loaded_dream, advanced_dream, update)
     conversations = len(draft.shown_conversations)
     return draft.record.ended("done", conversations=conversations, messages=messages)
 
 
-async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Verdict) -> Record:
+async def _set_back(
+    draft: Draft, loaded_dream: LoadedDream, dream: Dream, verdict: Verdict
+) -> Record:
     """Count a setback of each of the batch's conversations: they are read again after the others.
     Returns the run's record, "failed" where the model gave no answer and "undone" otherwise.
 
     Where the model gave no answer again and again, the dream waits for its person.
     """
-    threads = loaded.updates_without_new_turns()
+    threads = loaded_dream.updates_without_new_turns()
     for item in draft.shown_conversations:
-        thread = loaded.stored.thread(item.thread_id)
+        thread = loaded_dream.stored_dream.thread(item.thread_id)
         position = item.position
         if verdict.failure:
             times = position.failed + 1
@@ -175,8 +179,8 @@ async def _set_back(draft: Draft, loaded: LoadedDream, dream: Dream, verdict: Ve
         threads[item.thread_id] = replace(thread, position=position)
     update = DreamUpdate(threads=threads)
     if not verdict.failure:
-        await advance(draft, loaded, dream, update)
+        await advance(draft, loaded_dream, dream, update)
         return draft.record.ended("undone", verdict.problem)
     failed_dream = failed_once_more(dream)
-    await advance(draft, loaded, failed_dream, update)
+    await advance(draft, loaded_dream, failed_dream, update)
     return draft.record.ended("failed", verdict.failure)

@@ -107,16 +107,16 @@ class ExpiredLines:
         An expired line goes also where the tidy moved it to another file.
         """
         expired_by_key = self._texts_in(base)
-        expired_anywhere = set[str]()
+        all_expired_lines = set[str]()
         for lines in expired_by_key.values():
-            expired_anywhere |= lines
+            all_expired_lines |= lines
         cleaned_files = dict[str, FileData]()
         for key, file in files.items():
             file_before = base.get(key)
             lines_before = _stripped_lines(file_before)
-            moved_here = expired_anywhere - lines_before
-            expired_here = expired_by_key.get(key, set())
-            lines_to_drop = expired_here | moved_here
+            lines_moved_here = all_expired_lines - lines_before
+            expired_lines_here = expired_by_key.get(key, set())
+            lines_to_drop = expired_lines_here | lines_moved_here
             cleaned_files[key] = _without(file, lines_to_drop)
         reasons = dict[str, dict[str, str]]()
         for key, lines in expired_by_key.items():

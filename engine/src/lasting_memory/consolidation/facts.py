@@ -238,7 +238,7 @@ class Facts:
         """As `keeping`, also lines that say much more than the fact."""
         lines_with_word = list[list[LineWords]]()
         for stem in fact_stems:
-            lines = self._by_word.get(stem)
+            lines = self._lines_by_word.get(stem)
             if lines:
                 lines_with_word.append(lines)
         lines_with_word.sort(key=len)
@@ -277,16 +277,16 @@ class Facts:
         return stems_by_line
 
     @cached_property
-    def _by_word(self) -> Mapping[str, list[LineWords]]:
+    def _lines_by_word(self) -> Mapping[str, list[LineWords]]:
         """Some of the lines with each word."""
-        by_word = defaultdict[str, list[LineWords]](list)
+        lines_by_word = defaultdict[str, list[LineWords]](list)
         for line_words, stems in self.stems.items():
             words = stems.union(line_words)
             for word in words:
-                lines = by_word[word]
+                lines = lines_by_word[word]
                 if len(lines) < _CANDIDATES:
                     lines.append(line_words)
-        return by_word
+        return lines_by_word
 
 
 def _language_of(lines: Iterable[str]) -> str:

@@ -243,7 +243,7 @@ def _verdict(draft: Draft, left_out: LeftOut) -> Verdict:
     explanation = left_out.explanation(draft.rules.may)
     if draft.reading:
         left_out.note_for_reading(draft.reading, draft.rules.may)
-    return Verdict(left_out_sentences=explanation.for_model, notes=explanation.for_person)
+    return Verdict(left_out_sentences=explanation.sentences, notes=explanation.notes)
 
 
 def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:

@@ -33,15 +33,17 @@ SPEAKERS = ("user", "assistant")
 @dataclass(frozen=True, slots=True)
 class KeptOut:
     """Which turns of a person's conversations are kept out: those with these hashes, and those that
-    runs were sent which were under way (`being_said`, texts by thread).
+    runs were sent which were under way (`texts_of_runs`, texts by thread).
     """
 
     hashes: frozenset[str] = frozenset()
-    being_said: Mapping[str, Collection[str]] = field(default_factory=lambda: MappingProxyType({}))
+    texts_of_runs: Mapping[str, Collection[str]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
     def without(self, talk: Conversation) -> Iterator[Turn]:
         """The turns of a conversation that are not kept out."""
-        texts = self.being_said.get(talk.thread_id, ())
+        texts = self.texts_of_runs.get(talk.thread_id, ())
         is_question_kept_out = False
         for turn in talk.turns:
             has_hash = hash_of(turn) in self.hashes
@@ -120,7 +122,7 @@ async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut
     `runs` are asked what the runs were sent that were under way. None: that is not kept out.
     """
     hashes = set[str]()
-    being_said = dict[str, Collection[str]]()
+    texts_of_runs = dict[str, Collection[str]]()
     for item in items:
         thread_id = item.key
         hashes.update(item.value.get("seen", ()))
@@ -128,8 +130,8 @@ async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut
         if not run_ids or runs is None:
             continue
         with suppress(NotFoundError):  # the conversation was deleted meanwhile
-            being_said[thread_id] = await _last_words_of(runs, thread_id, run_ids)
-    return KeptOut(frozenset(hashes), being_said)
+            texts_of_runs[thread_id] = await _last_words_of(runs, thread_id, run_ids)
+    return KeptOut(frozenset(hashes), texts_of_runs)
 
 
 async def _last_words_of(

@@ -46,8 +46,8 @@ class _Reason(NamedTuple):
 class Explanation(NamedTuple):
     """Why lines are left out, as the model is told, and as notes for the person."""
 
-    for_model: str
-    for_person: Sequence[Note]
+    sentences: str
+    notes: Sequence[Note]
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ class LeftOut:
             lines = _first(reason.lines_for_model)
             sentence = reason.sentence.format(lines=lines, verbs=permitted_verbs)
             sentences.append(sentence)
-            for_person = note(reason.note_kind, *reason.lines_for_person)
-            notes.append(for_person)
+            note_for_person = note(reason.note_kind, *reason.lines_for_person)
+            notes.append(note_for_person)
         text = " ".join(sentences)
         return Explanation(text, notes)
 

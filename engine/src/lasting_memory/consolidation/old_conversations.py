@@ -32,13 +32,13 @@ async def delete_old(
     present_time = now or datetime.now(UTC)
     cutoff = present_time - timedelta(days=days)
 
-    async def spared(threads: list[Thread]) -> set[str]:
+    async def spared_ids(threads: list[Thread]) -> set[str]:
         return await _ids_to_consolidate(threads, cutoff, deployment, store)
 
     deleted_threads = list[Thread]()
     for graph in deployment.agents:
         metadata = {"graph_id": graph}
-        deleted_threads += await delete_idle(client, metadata, cutoff, spared, store)
+        deleted_threads += await delete_idle(client, metadata, cutoff, spared_ids, store)
     await _forget_deleted(deployment, store, deleted_threads)
     return len(deleted_threads)
 

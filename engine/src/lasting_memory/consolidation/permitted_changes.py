@@ -27,14 +27,14 @@ def permitted_part(
     are_all_permitted = {*KINDS} <= {*permitted_kinds}
     if are_all_permitted:
         return list(batch_changes), []
-    moved = moved_lines(batch_changes)
+    moves = moved_lines(batch_changes)
     permitted_changes = list[Changed]()
     forbidden_changes = list[ForbiddenChange]()
     for change in batch_changes:
         if change.path.endswith(".json"):
             text, forbidden_here = permitted_json(change, permitted_kinds)
         else:
-            text, forbidden_here = permitted_text(change, permitted_kinds, moved)
+            text, forbidden_here = permitted_text(change, permitted_kinds, moves)
         lines = _lines_with_text(text)
         has_only_headings = all(map(is_heading, lines))
         # All lines of a deleted file are elsewhere, or may go.

@@ -48,12 +48,12 @@ def moved_lines(changes: Sequence[Changed]) -> MovedLines:
     facts_before = facts_of(files_before)
     facts_after = facts_of(files_after)
     gone_facts = facts_before.keys() - facts_after.keys()
-    moved = Counter[str]()
+    times_moved = Counter[str]()
     for line, times in _taken_out_and_put_in(text_changes).items():
         # A fact that now stands in a comment is gone.
         if line_words_of(line) not in gone_facts:
-            moved[line] = times
-    return MovedLines(taken_out=moved, put_in=moved.copy())
+            times_moved[line] = times
+    return MovedLines(taken_out=times_moved, put_in=times_moved.copy())
 
 
 def _taken_out_and_put_in(changes: Sequence[Changed]) -> Counter[str]:
@@ -70,16 +70,16 @@ def _taken_out_and_put_in(changes: Sequence[Changed]) -> Counter[str]:
 
 
 def permitted_text(
-    change: Changed, permitted_kinds: Collection[ChangeKind], moved: MovedLines
+    change: Changed, permitted_kinds: Collection[ChangeKind], moves: MovedLines
 ) -> tuple[str, list[ForbiddenChange]]:
     """The text of a file with what is permitted of its change, and what is not.
 
-    Takes the moved lines that it has out of `moved`.
+    Takes the moved lines that it has out of `moves`.
     """
     lines_after = list[str]()
     forbidden_changes = list[ForbiddenChange]()
     for place in changed_places(change):
-        judged_place = _JudgedPlace(change.path, place, permitted_kinds, moved)
+        judged_place = _JudgedPlace(change.path, place, permitted_kinds, moves)
         lines_after += place.unchanged_lines
         lines_after += judged_place.permitted_lines()
         forbidden_changes += judged_place.forbidden_changes
@@ -95,15 +95,15 @@ class _JudgedPlace:
         path: str,
         place: Place,
         permitted_kinds: Collection[ChangeKind],
-        moved: MovedLines,
+        moves: MovedLines,
     ) -> None:
         self._path = path
         self._old_lines = place.old_lines
         self._new_lines = place.new_lines
         self._permitted_kinds = permitted_kinds
         # The numbers of the lines that are moved from here, and to here.
-        self._moved_away = _take_moved(moved.taken_out, self._old_lines)
-        self._moved_here = _take_moved(moved.put_in, self._new_lines)
+        self._moved_away = _take_moved(moves.taken_out, self._old_lines)
+        self._moved_here = _take_moved(moves.put_in, self._new_lines)
         # By the number of a line that is taken out, that of the line in its place.
         self._updates = self._find_updates()
         # What `permitted_lines` left out.
@@ -179,26 +179,26 @@ class _JudgedPlace:
         return False
 
 
-def _take_moved(moved: Counter[str], lines: Sequence[str]) -> set[int]:
-    """Take those of these lines that are moved out of `moved`. Returns their numbers."""
+def _take_moved(times_moved: Counter[str], lines: Sequence[str]) -> set[int]:
+    """Take those of these lines that are moved out of `times_moved`. Returns their numbers."""
     numbers = set[int]()
     for number, raw_line in enumerate(lines):
         line = raw_line.strip()
-        if line and moved[line] > 0:
-            moved[line] -= 1
+        if line and times_moved[line] > 0:
+            times_moved[line] -= 1
             numbers.add(number)
     return numbers
 
 
 def _facts_and_others(
-    lines: Sequence[str], moved: Collection[int]
+    lines: Sequence[str], moved_numbers: Collection[int]
 ) -> tuple[NumberedLines, NumberedLines]:
     """The lines that are facts, and the others with text; none that is moved."""
     facts = NumberedLines()
     other_lines = NumberedLines()
     for number, line in enumerate(lines):
         is_blank = not line.strip()
-        if is_blank or number in moved:
+        if is_blank or number in moved_numbers:
             continue
         if facts_in(line):
             facts[number] = line
@@ -220,8 +220,8 @@ def _pairs(old_lines: NumberedLines, new_lines: NumberedLines) -> dict[int, int]
             unpaired_new.remove(new_number)
     # The other lines belong together in their order.
     unpaired_old = [old_number for old_number in old_lines if old_number not in pairs]
-    new_in_order = sorted(unpaired_new)
-    for old_number, new_number in zip(unpaired_old, new_in_order, strict=False):
+    ordered_new = sorted(unpaired_new)
+    for old_number, new_number in zip(unpaired_old, ordered_new, strict=False):
         pairs[old_number] = new_number
     return pairs
 
@@ -244,9 +244,9 @@ def _most_alike(old_lines: NumberedLines, new_lines: NumberedLines) -> list[_Ali
     alike_pairs = list[_AlikeLines]()
     for old_number, old_words in words_of_old.items():
         for new_number, new_words in words_of_new.items():
-            in_common = old_words & new_words
-            if in_common:
-                order = -len(in_common)
+            common_words = old_words & new_words
+            if common_words:
+                order = -len(common_words)
                 alike_pairs.append(_AlikeLines(order, old_number, new_number))
     return sorted(alike_pairs)
 

@@ -41,7 +41,7 @@ _PROFILE_KEY = PROFILE_PATH.removeprefix("/memories")
 _SKILLS = "/memories/skills/"
 
 
-class _Stored(NamedTuple):
+class _StoreContents(NamedTuple):
     """What a run reads of the store before it reads conversations: the memory, its files and their
     expired lines, and what says which turns are new.
     """
@@ -58,14 +58,14 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     `messages` are the run's input, which is read only for the text that a person brought. Raises
     `NothingToDoError` where there is nothing to read.
     """
-    stored = await _read_stored(draft)
-    draft.expired_lines = stored.expired_lines
-    await _read_files(draft, stored, messages, client)
-    taken_lines = await draft.taken_back(stored.memory)
+    contents = await _read_store(draft)
+    draft.expired_lines = contents.expired_lines
+    await _read_files(draft, contents, messages, client)
+    taken_lines = await draft.taken_back(contents.memory)
     if draft.dream:
-        present_texts = texts(stored.files)
+        present_texts = texts(contents.files)
         taken_lines = await platform.in_thread(still_gone, taken_lines, present_texts)
-    taken_ends = await draft.ends_taken_back(stored.memory)
+    taken_ends = await draft.ends_taken_back(contents.memory)
     all_taken_lines = [*taken_lines.values(), *taken_ends.values()]
     if draft.reading:
         text = await read_text(draft, draft.reading, taken_lines)
@@ -74,31 +74,31 @@ async def read(draft: Draft, messages: Sequence[AnyMessage], client: LangGraphCl
     elif draft.record.kind == "tidy":
         text = await _read_memory(draft)
     else:
-        await _choose_conversations(draft, stored.marks, client)
+        await _choose_conversations(draft, contents.marks, client)
         text = await _transcripts(draft, all_taken_lines, client)
     await platform.in_thread(show, draft, text, all_taken_lines)
 
 
 async def _read_files(
-    draft: Draft, stored: _Stored, messages: Sequence[AnyMessage], client: LangGraphClient
+    draft: Draft, contents: _StoreContents, messages: Sequence[AnyMessage], client: LangGraphClient
 ) -> None:
     """Give a draft the files that the model works on, of a dream also its conversations, and of a
     text that was brought the part that is read.
     """
-    undecided_proposals = undecided_in(stored.memory.proposals)
+    undecided_proposals = undecided_in(contents.memory.proposals)
     if draft.record.kind == "dream":
         # Its draft is what the model works on. Lines of old conversations may have expired by now.
-        draft.expired_lines = replace(stored.expired_lines, times_written={})
-        await dreaming.choose(draft, stored.marks, client)
+        draft.expired_lines = replace(contents.expired_lines, times_written={})
+        await dreaming.choose(draft, contents.marks, client)
     elif draft.record.kind == "bring":
         part = await part_of(messages)
         await begin_reading(draft, part, undecided_proposals)
     else:
         check_room(undecided_proposals)
-        draft.base = await with_proposals(draft.memory, stored.files, undecided_proposals)
+        draft.base = await with_proposals(draft.memory, contents.files, undecided_proposals)
 
 
-async def _read_stored(draft: Draft) -> _Stored:
+async def _read_store(draft: Draft) -> _StoreContents:
     """What the store has of a draft's person."""
     places = mark_places(draft.memory.actor)
     memory = await read_stored_memory(draft.memory, places)
@@ -106,7 +106,7 @@ async def _read_stored(draft: Draft) -> _Stored:
     expired_lines = await platform.in_thread(_expired_in, draft.deployment, memory.files)
     reading_marks, kept_out = memory.other_places
     marks = marks_in(draft.owner, reading_marks, kept_out)
-    return _Stored(memory, files, expired_lines, marks)
+    return _StoreContents(memory, files, expired_lines, marks)
 
 
 def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:

@@ -225,22 +225,22 @@ def _without(record: Mapping[str, object], fact: Fact) -> dict[str, object]:
     stored_notes = record.get("notes")
     if isinstance(stored_notes, list):
         for stored_note in stored_notes:
-            cleaned = _note_without(stored_note, fact)
-            notes.append(cleaned)
+            cleaned_note = _note_without(stored_note, fact)
+            notes.append(cleaned_note)
     return {**record, "files": files, "reason": reason, "notes": notes}
 
 
 def _files_without(files: Mapping[str, object], fact: Fact) -> dict[str, object]:
     """The diffs of a stored record by path, without a fact, and without empty ones."""
-    cleaned = dict[str, object]()
+    cleaned_diffs = dict[str, object]()
     for path, stored_diff in files.items():
         diff = stored_diff
         text = str(stored_diff)
         if fact.is_quoted(text):
             diff = fact.cleaned_diff(text)
         if diff:
-            cleaned[path] = diff
-    return cleaned
+            cleaned_diffs[path] = diff
+    return cleaned_diffs
 
 
 def _note_without(note: Note, fact: Fact) -> Note:

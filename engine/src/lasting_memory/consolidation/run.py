@@ -109,8 +109,8 @@ def build_consolidation_agent(
                 record = await platform.to_the_end(_commit(draft, verdict, client))
                 await _index_for_recall(draft, record, client)
                 await _plan_next(draft, verdict, client)
-        except NothingToDoError as nothing:
-            return _answer(str(nothing))
+        except NothingToDoError as error:
+            return _answer(str(error))
         return _answer(draft.answer(record))
 
     graph = StateGraph(State, context_schema=Context, output_schema=MessagesState)
@@ -228,4 +228,4 @@ async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     if draft.record.dry_run or verdict.is_stopped or verdict.failure:
         return
     memory = draft.memory
-    await start(draft.owner, client, inside=True, store=memory.store, began=memory.began)
+    await start(draft.owner, client, is_from_run=True, store=memory.store, began=memory.began)

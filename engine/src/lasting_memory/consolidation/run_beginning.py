@@ -136,11 +136,11 @@ async def _without_slot(draft: Draft, client: LangGraphClient) -> str:
         return REHEARSING
     if draft.trigger == Trigger.BRING:
         return READING
-    least = _SECONDS
+    least_seconds = _SECONDS
     if draft.trigger in _NOT_AWAITED:
-        least = _SECONDS_NOT_AWAITED
+        least_seconds = _SECONDS_NOT_AWAITED
     # So that they do not all come back at once.
-    seconds_later = random.randint(least, 3 * least)  # noqa: S311
+    seconds_later = random.randint(least_seconds, 3 * least_seconds)  # noqa: S311
     await _plan_again(draft, seconds_later, client)
     return f"{draft.rules.at_once} consolidations are at work; another run is planned."
 
@@ -160,5 +160,11 @@ async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> No
     memory = draft.memory
     trigger = draft.trigger or Trigger.ASKED
     await start(
-        draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began
+        draft.owner,
+        client,
+        trigger,
+        seconds,
+        is_from_run=True,
+        store=memory.store,
+        began=memory.began,
     )

@@ -21,8 +21,8 @@ def sources_now(files: Mapping[str, Source], proposals: Iterable[Proposal]) -> d
     """
     sources = dict[str, Source]()
     for proposal in proposals:
-        for by_entry in proposal.sources.values():
-            sources.update(by_entry)
+        for sources_of_path in proposal.sources.values():
+            sources.update(sources_of_path)
     sources.update(files)
     return sources
 
@@ -87,8 +87,8 @@ def unconfirmed(batch_changes: Sequence[Changed], sources: Sources) -> Findings:
     """The new lines that nobody vouches for; of a JSON file its first such value. Blocks."""
     findings = Findings()
     for change in batch_changes:
-        by_entry = sources.get(change.path, {})
-        doubtful_entries = _doubtful_entries(by_entry)
+        sources_of_path = sources.get(change.path, {})
+        doubtful_entries = _doubtful_entries(sources_of_path)
         if not doubtful_entries:
             continue
         if change.path.endswith(".json"):

@@ -91,8 +91,8 @@ class Turns:
         order.
         """
         self._note_place(person)
-        in_order = sorted(self._waiting, key=self._order)
-        for waiting in in_order:
+        waiting_in_order = sorted(self._waiting, key=self._order)
+        for waiting in waiting_in_order:
             if waiting.take_free():
                 waiting.has_place = True
                 self._note_place(waiting.person)

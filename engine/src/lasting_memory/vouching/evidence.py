@@ -90,8 +90,8 @@ class Evidence:
         if self._is_in_foreign_text(stems):
             return Source.UNCONFIRMED
         is_doubted = _takes_up_any(stems, doubted_lines)
-        in_order = is_doubted or self.has_unread
-        if self._is_said(statement, in_order=in_order):
+        is_in_order = is_doubted or self.has_unread
+        if self._is_said(statement, is_in_order=is_in_order):
             # A text that was not looked at may say it, too.
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         return Source.UNCONFIRMED if is_doubted else Source.INFERRED
@@ -100,11 +100,11 @@ class Evidence:
         """Whether a text from elsewhere says what a line with these stems says."""
         return any(_says(text, stems) for text in self._compared_texts)
 
-    def _is_said(self, statement: Statement, *, in_order: bool) -> bool:
-        """Whether one message of the person's has all words of a line, with `in_order` one after the
-        other.
+    def _is_said(self, statement: Statement, *, is_in_order: bool) -> bool:
+        """Whether one message of the person's has all words of a line, with `is_in_order` one after
+        the other.
         """
-        has_words = _has_in_order if in_order else _has_all_words
+        has_words = _has_in_order if is_in_order else _has_all_words
         return any(has_words(message, statement) for message in self._own_statements)
 
     def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
@@ -121,8 +121,8 @@ class Evidence:
         _ = self._own_stems, self._compared_texts  # read here, where it may block
         answers = dict[str, Source]()
 
-        def vouch(entry: str, source_there: Source | None) -> Source:
-            source_before = source_there or memory.get(entry)
+        def vouch(entry: str, source_in_file: Source | None) -> Source:
+            source_before = source_in_file or memory.get(entry)
             if source_before is Source.CONFIRMED:
                 return source_before
             if source_before and not self._may_say(entry):

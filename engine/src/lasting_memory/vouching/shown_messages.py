@@ -51,8 +51,8 @@ class ShownMessages:
     is the task that an assistant gave.
     """
 
-    thread: Sequence[object] = ()
-    in_subagents: Sequence[object] = ()
+    thread_messages: Sequence[object] = ()
+    subagent_messages: Sequence[object] = ()
 
     @classmethod
     def of_values(cls, messages: object, own_message_ids: Collection[str]) -> "ShownMessages":
@@ -76,7 +76,7 @@ class ShownMessages:
         return ShownMessages((), self._all())
 
     def _all(self) -> list[object]:
-        return [*self.thread, *self.in_subagents]
+        return [*self.thread_messages, *self.subagent_messages]
 
     def evidence(self, *, own_memory: bool = True) -> Evidence:
         """What speaks for and against a line. Blocks.
@@ -109,14 +109,14 @@ class ShownMessages:
         Where people with several names speak, only messages without a name are.
         """
         names = set[str]()
-        for message in self.thread:
+        for message in self.thread_messages:
             if _is_of_person(message):
                 names.add(_name_of(message))
         has_one_speaker = len(names) <= 1
-        for message in self.thread:
+        for message in self.thread_messages:
             is_theirs = has_one_speaker or not _name_of(message)
             yield message, is_theirs and _is_of_person(message)
-        for message in self.in_subagents:
+        for message in self.subagent_messages:
             yield message, False
 
 
@@ -153,8 +153,8 @@ def noting_shown_messages(messages: Sequence[object]) -> Iterator[None]:
     shown_messages = ShownMessages(messages)
     outer_messages = _SHOWN.get()
     if outer_messages is not None:
-        in_subagents = [*outer_messages.in_subagents, *messages]
-        shown_messages = ShownMessages(outer_messages.thread, in_subagents)
+        subagent_messages = [*outer_messages.subagent_messages, *messages]
+        shown_messages = ShownMessages(outer_messages.thread_messages, subagent_messages)
     token = _SHOWN.set(shown_messages)
     try:
         yield
