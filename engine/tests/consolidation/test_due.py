@@ -271,7 +271,7 @@ async def test_a_failure_to_plan_is_not_the_turn_s(
         await trigger.awrap_model_call(
             request, AsyncMock(return_value=ModelResponse([AIMessage("ok", tool_calls=made)]))
         )
-        await asyncio.gather(*trigger._planning)
+        await asyncio.gather(*trigger._planning_tasks)
         said_so = "ConnectError('the queue is full')"
         return sum(
             record.levelname == "WARNING" and said_so in record.message for record in caplog.records

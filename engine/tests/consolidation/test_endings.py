@@ -65,7 +65,7 @@ def in_checkpoints(run: Runs) -> str:
 
 
 def held() -> list[Any]:
-    return run_beginning.SLOTS._held
+    return run_beginning.SLOTS._held_slots
 
 
 CUT, FILTERED = Ended([Text("I wr")], "max_tokens"), Ended([], "refusal")

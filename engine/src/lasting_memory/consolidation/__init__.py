@@ -16,7 +16,7 @@ A run is graph 2 (`run.py`). It takes these steps, and has a *draft*, a private 
   `sources.py` says who vouches for it, `permitted_changes.py` leaves out what may not be done, line
   by line (`permitted_lines.py`) or field by field (`permitted_fields.py`), and `expired_lines.py`
   settles what becomes of lines whose day has passed. `changed_places.py` finds where a text has
-  changed, `change_kinds.py` names the kinds of change, `left_out.py` says what is left out, and why;
+  changed, `change_kinds.py` names the kinds of change, `omissions.py` says what is left out, and why;
 - `committing.py` commits it, and `confirmation.py` confirms what the person said of what memory has.
   `record.py` says what became of the run, `record_keeping.py` keeps that, and `no_batch.py` says why
   it had nothing to do.

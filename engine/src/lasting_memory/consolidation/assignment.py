@@ -42,17 +42,17 @@ def show(draft: Draft, batch_text: str, taken_lines: Sequence[DatedText]) -> Non
 def _topics_about(draft: Draft, batch_text: str) -> list[TextFile]:
     """The topic files that have most words in common with a text, best first. Blocks."""
     topics = list[TextFile]()
-    searchable = list[str]()
+    searchable_texts = list[str]()
     for path, text in draft.current_files():
         is_topic = path.startswith(_TOPICS) and path != _INDEX
         if not is_topic:
             continue
         topic = (path, text)
         topics.append(topic)
-        searchable.append(f"{path} {text}")
-    most_files = draft.rules.topic_files_shown
-    best_first = rank(batch_text, searchable)
-    return [topics[number] for number, _ in best_first[:most_files]]
+        searchable_texts.append(f"{path} {text}")
+    max_files = draft.rules.topic_files_shown
+    best_first = rank(batch_text, searchable_texts)
+    return [topics[number] for number, _ in best_first[:max_files]]
 
 
 async def begin_attempt(draft: Draft, refusal: str = "") -> list[AnyMessage]:

@@ -114,5 +114,5 @@ async def read_text(
         raise NothingToDoError(json.dumps(answer))
     text = await platform.in_thread(text_of_entries, reading.entries)
     text_without_file = ("", text)
-    draft.source = [*files, text_without_file]
+    draft.usable_texts = [*files, text_without_file]
     return f"# What the person brought\n\n{text}"

@@ -1,5 +1,5 @@
-"""Threads that *changed* since they were consolidated: their time stamp is another one than that of the
-`Position` that says what of them is consolidated (`positions.py`).
+"""Threads that *changed* since they were consolidated: their time stamp is another one than that of
+the `Position` that says what of them is consolidated (`positions.py`).
 """
 
 from collections.abc import Iterable
@@ -55,8 +55,8 @@ async def changed_in(
     for item, position in zip(owned_threads, positions, strict=True):
         if item.updated_at == position.updated_at:
             continue
-        with_position = item._replace(position=position)
-        changed_threads.append(with_position)
+        thread_with_position = item._replace(position=position)
+        changed_threads.append(thread_with_position)
     return changed_threads
 
 

@@ -125,7 +125,7 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     """
     batch_changes = draft.with_earlier_parts(verdict.changes)
     files = await platform.in_thread(diffs, batch_changes)
-    reason = f"Left out: {verdict.left_out_sentences}" if verdict.left_out_sentences else ""
+    reason = f"Left out: {verdict.omission_sentences}" if verdict.omission_sentences else ""
     record = draft.record.ended(
         "done",
         reason,
@@ -207,8 +207,8 @@ def _leave_due(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     positions = Positions()
     for item in draft.shown_conversations:
         position = item.position
-        times = position.undone + 1
-        positions[item.thread_id] = replace(position, undone=times)
+        number_undone = position.undone + 1
+        positions[item.thread_id] = replace(position, undone=number_undone)
     return _Outcome(undone_record, positions)
 
 
@@ -233,8 +233,8 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
     for item, position in zip(draft.shown_conversations, present_positions, strict=True):
         if position != item.position:  # another run of this person has read it meanwhile
             continue
-        times = position.failed + 1
-        positions[item.thread_id] = replace(position, failed=times)
+        number_failed = position.failed + 1
+        positions[item.thread_id] = replace(position, failed=number_failed)
     await keep_record(draft, failed_record, positions)
     return failed_record
 

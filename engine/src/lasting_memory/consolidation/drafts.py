@@ -63,9 +63,8 @@ class Draft:
     trigger: Trigger | None = None
     # The files that are copied, by key, as they are before the model works.
     base: Mapping[str, FileData] = field(default_factory=dict)
-    expired_lines: ExpiredLines = field(
-        default_factory=ExpiredLines
-    )  # which of their lines are over
+    # Which of their lines are over.
+    expired_lines: ExpiredLines = field(default_factory=ExpiredLines)
     shown_conversations: Sequence[DueConversation] = ()  # the batch's conversations
     # Operations that note how far conversations are read; they are kept with the record.
     reading_ops: Sequence[PutOp] = ()
@@ -74,7 +73,7 @@ class Draft:
     messages_since: Sequence[DatedText] = ()
     text: str = ""  # the conversations as the model reads them, with the files about them
     # All that its new lines may say; None: anything.
-    source: Sequence[TextFile] | None = None
+    usable_texts: Sequence[TextFile] | None = None
     reading: Reading | None = None  # where the batch is part of a text that was brought
     dream: LoadedDream | None = None  # where the run is a dream's
     # What the person said in these conversations, and what texts from elsewhere said.
@@ -122,7 +121,7 @@ class Draft:
         return [item.thread_id for item in self.shown_conversations]
 
     @property
-    def owned(self) -> list[dict[str, str]]:
+    def owner_metadata(self) -> list[dict[str, str]]:
         """The metadata of the owner's threads, of which each has one: one for each agent."""
         return owned_by(self.owner.actor, self.deployment.agents)
 
@@ -136,7 +135,7 @@ class Draft:
         for item in self.shown_conversations:
             created_at_when_read[item.thread_id] = item.conversation.created_at
         fields: list[ThreadSelectField] = ["thread_id", "created_at"]
-        present_threads = await threads_by_id(threads, self.thread_ids, self.owned, fields)
+        present_threads = await threads_by_id(threads, self.thread_ids, self.owner_metadata, fields)
         created_at_now = dict[str, str]()
         for thread in present_threads:
             thread_id = str(thread["thread_id"])
@@ -193,8 +192,8 @@ class Draft:
 
     async def since_it_began(self) -> tuple[journal.Deleted, Controls]:
         """What was deleted since the run began, and the person's present controls."""
-        reads = control_ops(self.memory.actor)
-        deletions, results = await self.since_it_began_and(reads)
+        ops = control_ops(self.memory.actor)
+        deletions, results = await self.since_it_began_and(ops)
         controls = controls_of(results, self.deployment)
         return deletions, controls
 

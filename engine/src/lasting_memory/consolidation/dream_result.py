@@ -62,8 +62,9 @@ def result_of(
     expired_lines: ExpiredLines,
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Result:
-    """What would change of today's `files`, if the dream's took the place of what is rebuilt. `read_thread_ids`
-    are the ids of the conversations that the dream has read whole. Blocks.
+    """What would change of today's `files`, if the dream's took the place of what is rebuilt. Blocks.
+
+    `read_thread_ids` are those of the conversations that the dream has read whole.
     """
     texts_today = texts(files)
     comparison = DreamComparison(texts_today, dream_files, expired_lines, rules)

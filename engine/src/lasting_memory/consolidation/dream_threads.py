@@ -61,9 +61,9 @@ async def unread_turns(
 ) -> NewTurns:
     """What the owner's conversations with these positions, by id, have that is new."""
     new_turns = NewTurns()
-    owned = owned_by(owner.actor, deployment.agents)
+    owner_metadata = owned_by(owner.actor, deployment.agents)
     for page in _pages(positions):
-        new_turns_of_page = await read_new_turns(threads, owned, page, kept_out)
+        new_turns_of_page = await read_new_turns(threads, owner_metadata, page, kept_out)
         new_turns.due_conversations.extend(new_turns_of_page.due_conversations)
         new_turns.without_new_turns.update(new_turns_of_page.without_new_turns)
     return new_turns
@@ -180,11 +180,11 @@ async def estimate(
     """What it would take to read all of the owner's conversations."""
     changed_at = await readable(deployment, threads, owner)
     unread_positions = dict.fromkeys(changed_at, Position())
-    owned = owned_by(owner.actor, deployment.agents)
+    owner_metadata = owned_by(owner.actor, deployment.agents)
     tokens_said = 0
     messages = 0
     for page in _pages(unread_positions):
-        new_turns = await read_new_turns(threads, owned, page, kept_out)
+        new_turns = await read_new_turns(threads, owner_metadata, page, kept_out)
         for item in new_turns.due_conversations:
             tokens_said += item.tokens
             messages += len(item.conversation.turns)
@@ -198,9 +198,9 @@ async def estimate(
     return Estimate(tokens, conversations, messages)
 
 
-def _batches(total: int, most_in_one: int) -> int:
+def _batches(total: int, batch_size: int) -> int:
     """How many batches so many make."""
-    full_batches, remainder = divmod(total, most_in_one)
+    full_batches, remainder = divmod(total, batch_size)
     if remainder:
         return full_batches + 1
     return full_batches

@@ -91,7 +91,7 @@ async def _choose_conversations(
     """Show the run the oldest conversations that fit, of which something is unread; none if nothing
     is.
     """
-    kept_out = await kept_out_in(marks.kept_out, client.runs)
+    kept_out = await kept_out_in(marks.kept_out_items, client.runs)
     unread_conversations = list(loaded_dream.unread().items())
     while unread_conversations and not draft.shown_conversations:
         positions = dict(unread_conversations[:MOST_SHOWN])
@@ -171,11 +171,11 @@ async def _set_back(
         thread = loaded_dream.stored_dream.thread(item.thread_id)
         position = item.position
         if verdict.failure:
-            times = position.failed + 1
-            position = replace(position, failed=times)
+            number_failed = position.failed + 1
+            position = replace(position, failed=number_failed)
         else:
-            times = position.undone + 1
-            position = replace(position, undone=times)
+            number_undone = position.undone + 1
+            position = replace(position, undone=number_undone)
         threads[item.thread_id] = replace(thread, position=position)
     update = DreamUpdate(threads=threads)
     if not verdict.failure:

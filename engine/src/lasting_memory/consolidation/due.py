@@ -63,24 +63,24 @@ class Marks(NamedTuple):
     """What says which turns of an owner are new: `read_to`, and the items of `namespaces.kept_out`."""
 
     read_to: datetime
-    kept_out: Sequence[Item]
+    kept_out_items: Sequence[Item]
 
 
 def mark_places(actor: Actor) -> list[Namespace]:
     """The namespaces whose items `marks_in` takes, in this order."""
-    reading = namespaces.reading(actor)
-    kept_out = namespaces.kept_out(actor)
-    return [reading, kept_out]
+    reading_place = namespaces.reading(actor)
+    kept_out_place = namespaces.kept_out(actor)
+    return [reading_place, kept_out_place]
 
 
-def marks_in(owner: Owner, reading: Sequence[Item], kept_out: Sequence[Item]) -> Marks:
+def marks_in(owner: Owner, reading_items: Sequence[Item], kept_out_items: Sequence[Item]) -> Marks:
     """The marks of an owner, in all items of the two namespaces."""
     read_to = EARLIEST
-    for item in reading:
+    for item in reading_items:
         if item.key == owner.key:
             stamp = item.value.get("read_to")
             read_to = time_of(stamp)
-    return Marks(read_to, kept_out)
+    return Marks(read_to, kept_out_items)
 
 
 async def due_by(
@@ -107,8 +107,8 @@ async def due_by(
     if not changed_threads:
         return [], []
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
-    owned = owned_by(owner.actor, deployment.agents)
-    kept_out = await kept_out_in(marks.kept_out, runs)
+    owner_metadata = owned_by(owner.actor, deployment.agents)
+    kept_out = await kept_out_in(marks.kept_out_items, runs)
     due_conversations = list[DueConversation]()
     tokens = 0
     unread_threads = changed_threads
@@ -119,7 +119,7 @@ async def due_by(
         page = unread_threads[:_READ_AT_ONCE]
         unread_threads = unread_threads[_READ_AT_ONCE:]
         positions = {item.thread_id: item.position for item in page}
-        new_turns = await read_new_turns(threads, owned, positions, kept_out)
+        new_turns = await read_new_turns(threads, owner_metadata, positions, kept_out)
         if new_turns.without_new_turns:
             await put_positions(store, owner.actor, new_turns.without_new_turns, began)
         for item in new_turns.due_conversations:

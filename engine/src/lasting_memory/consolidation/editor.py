@@ -57,7 +57,7 @@ class Ending:
 
     answer: AnyMessage | None = None
     failure: str = ""  # what the provider gave is no answer
-    too_long: str = ""  # it took too many steps
+    step_limit_sentence: str = ""  # it took too many steps
 
 
 async def edit(editor: Editor, draft: Draft, refusal: str) -> Ending:
@@ -69,7 +69,7 @@ async def edit(editor: Editor, draft: Draft, refusal: str) -> Ending:
     try:
         answer = await last_answer(editor, messages)
     except TooManyStepsError as error:
-        return Ending(too_long=str(error))
+        return Ending(step_limit_sentence=str(error))
     except NO_ANSWER as error:
         return Ending(failure=str(error))
     return Ending(answer)

@@ -35,8 +35,8 @@ class ExpiredLines:
     """Finds the expired lines of a batch's files, and settles what becomes of them.
 
     `times_written` says by key of a file when its lines were written, as far as that is known.
-    `began` is when the batch was read, in ISO format. `day` is the present day; None where the deployment has
-    no ends, and no line expires.
+    `began` is when the batch was read, in ISO format. `day` is the present day; None where the
+    deployment has no ends, and no line expires.
     """
 
     day: Day | None = None

@@ -83,8 +83,8 @@ def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[LineWords, st
         text = content
         if path.endswith(".json"):
             text = fields_of(content)
-        without_comments = _COMMENT.sub("", text)
-        for raw_line in without_comments.split("\n"):
+        text_without_comments = _COMMENT.sub("", text)
+        for raw_line in text_without_comments.split("\n"):
             line = raw_line.strip()
             if _HEADING.match(line):
                 continue
@@ -146,13 +146,13 @@ def is_heading(line: str) -> bool:
 
 def is_plain(line: str) -> bool:
     """Whether a line is text, without markup outside of backticks and invisible characters."""
-    without_code = _CODE.sub("", line)
-    if _MARKUP.search(without_code):
+    text_without_code = _CODE.sub("", line)
+    if _MARKUP.search(text_without_code):
         return False
     if line.isprintable():
         return True
-    without_tabs = _normal(line).replace("\t", " ")
-    return without_tabs.isprintable()
+    text_without_tabs = _normal(line).replace("\t", " ")
+    return text_without_tabs.isprintable()
 
 
 def differences(change: Changed) -> tuple[Lines, Lines]:

@@ -1,8 +1,9 @@
 """Judges a batch's changes: whether they keep the facts of memory, and say only what stands in
-their source.
+their usable texts.
 
 An *objection* refuses all changes of a batch. *Findings* are single lines that are left out of it,
-by path and words (`facts.py`). A batch's *source* are the files and texts that it may use.
+by path and words (`facts.py`). A batch's *usable texts* are the files and texts that its new lines may
+say again.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -116,8 +117,8 @@ def _odd_line(change: Changed) -> str | None:
 
 def _lines_of(text: str) -> set[str]:
     """The lines of a text, whichever line breaks it has."""
-    with_newlines = text.replace("\r\n", "\n")
-    return set(with_newlines.split("\n"))
+    text_with_newlines = text.replace("\r\n", "\n")
+    return set(text_with_newlines.split("\n"))
 
 
 def _lost_facts(
@@ -144,40 +145,40 @@ def _lost_facts(
 
 def invented(
     batch_changes: Sequence[Changed],
-    source: Sequence[TextFile],
+    usable_texts: Sequence[TextFile],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
-    """The new lines that say what is not in the source.
+    """The new lines that say what is not in the usable texts.
 
-    A line is in the source where all of its numbers and names (capitalised, not first in the line)
+    A line is in them where all of its numbers and names (capitalised, not first in the line)
     are there, and enough of its words. The names of the changed files, and of a profile's fields,
     count as said. Blocks.
     """
-    source_facts = Facts(facts_of(source), rules=rules)
-    weights = weights_of(source_facts.stems.values())
-    sayable_words = _sayable_words(batch_changes, source, source_facts.language)
+    usable_facts = Facts(facts_of(usable_texts), rules=rules)
+    weights = weights_of(usable_facts.stems.values())
+    sayable_words = _sayable_words(batch_changes, usable_texts, usable_facts.language)
     findings = Findings()
     for change in batch_changes:
         _, new_lines = differences(change)
-        facts = Facts(new_lines, source_facts.language)
+        facts = Facts(new_lines, usable_facts.language)
         for line_words, stems in facts.stems.items():
             line = new_lines[line_words]
             has_its_names = _names(line) <= sayable_words
-            if has_its_names and source_facts.has_enough_words(stems, sayable_words, weights):
+            if has_its_names and usable_facts.has_enough_words(stems, sayable_words, weights):
                 continue
-            place = (change.path, line_words)
-            findings[place] = line
+            finding_key = (change.path, line_words)
+            findings[finding_key] = line
     return findings
 
 
 def _sayable_words(
-    batch_changes: Sequence[Changed], source: Sequence[TextFile], language: str
+    batch_changes: Sequence[Changed], usable_texts: Sequence[TextFile], language: str
 ) -> set[str]:
-    """The words, and their stems, that a new line may say: those of the source and its paths, of the
-    changed files' paths, and of the names of fields in JSON files.
+    """The words, and their stems, that a new line may say: those of the usable texts and their paths,
+    of the changed files' paths, and of the names of fields in JSON files.
     """
     texts = list[str]()
-    for path, text in source:
+    for path, text in usable_texts:
         texts += (path, text)
     for change in batch_changes:
         texts.append(change.path)

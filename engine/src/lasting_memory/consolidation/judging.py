@@ -2,8 +2,8 @@
 
 The verdict says what may be committed, what is left out, and why nothing may be committed. Single
 lines are left out: those that bring back what the person took back (*returning*), that say what
-stands nowhere in the texts that a draft may use (*invented*; `Draft.source` are these texts), that
-the deployment does not permit (*forbidden*), and for which nobody vouches (*doubtful*). All changes
+stands nowhere in the texts that a draft may use (*invented*; `Draft.usable_texts`), that the
+deployment does not permit (*forbidden*), and for which nobody vouches (*doubtful*). All changes
 are refused if together they lose too many facts, or memory cannot take them.
 """
 
@@ -20,8 +20,8 @@ from lasting_memory.consolidation.changed_ends import DatedWords, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
 from lasting_memory.consolidation.facts import Findings, LineWords, TextFile
-from lasting_memory.consolidation.left_out import LeftOut
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
+from lasting_memory.consolidation.omissions import Omissions
 from lasting_memory.consolidation.permitted_changes import permitted_part
 from lasting_memory.consolidation.record import Note, note
 from lasting_memory.consolidation.returning_lines import returning as lines_returning
@@ -42,7 +42,7 @@ class Verdict:
     # Who vouches for what that adds, by path and entry.
     sources: Sources = field(default_factory=dict)
     waits: bool = False  # whether the person sees and decides it first
-    left_out_sentences: str = ""  # what is left out of the draft, and why, as the model is told
+    omission_sentences: str = ""  # what is left out of the draft, and why, as the model is told
     problem: str = ""  # why nothing may be committed, as the model is told
     notes: Sequence[Note] = ()  # why something is left out, or nothing may be committed, for people
     failure: str = ""  # why the model's last answer is none
@@ -54,7 +54,7 @@ class Verdict:
         """What the model is told in another attempt; "" where there is no reason for one."""
         if self.is_stopped or self.failure:
             return ""
-        return self.problem or self.left_out_sentences
+        return self.problem or self.omission_sentences
 
 
 class _PresentMemory(NamedTuple):
@@ -87,8 +87,8 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
         raise NothingToDoError(FORGOTTEN)
     if controls.paused:
         return _stopped(f"{PAUSED}.", "paused")
-    if ending.too_long:
-        return _stopped(ending.too_long, "too_long")
+    if ending.step_limit_sentence:
+        return _stopped(ending.step_limit_sentence, "too_long")
     if ending.failure:
         return Verdict(failure=ending.failure)
     verdict = await _judge_changes(draft)
@@ -128,7 +128,7 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
     cut_reason = str(answer.response_metadata.get(CUT, ""))
     if cut_reason:
         return cut_reason
-    if verdict.changes or verdict.left_out_sentences or verdict.problem:
+    if verdict.changes or verdict.omission_sentences or verdict.problem:
         return ""
     if says_something(answer):
         return ""
@@ -141,7 +141,7 @@ async def _judge_changes(draft: Draft) -> Verdict:
     edited_files = await memory_of_copy.read()
     batch_changes = await platform.in_thread(_changes_of, draft, edited_files)
     if not batch_changes:
-        return _verdict(draft, LeftOut())
+        return _verdict(draft, Omissions())
     memory = await _present_memory(draft)
     verdict = await platform.in_thread(_judge_lines, draft, batch_changes, memory)
     if verdict.problem:
@@ -189,21 +189,21 @@ def _judge_lines(draft: Draft, batch_changes: Sequence[Changed], memory: _Presen
     """A verdict on the changes without the lines that are left out: all of it but whether memory
     can take them. Blocks.
     """
-    left_out = LeftOut()
-    left_out.returning_lines = _returning(draft, batch_changes, memory)
-    left_out.invented_lines = _invented(draft, batch_changes)
-    unwanted_lines = {*left_out.returning_lines, *left_out.invented_lines}
+    omissions = Omissions()
+    omissions.returning_lines = _returning(draft, batch_changes, memory)
+    omissions.invented_lines = _invented(draft, batch_changes)
+    unwanted_lines = {*omissions.returning_lines, *omissions.invented_lines}
     remaining_changes = guard.without(batch_changes, unwanted_lines)
     permitted_changes, forbidden_changes = permitted_part(remaining_changes, draft.rules.may)
-    left_out.forbidden_changes = forbidden_changes
+    omissions.forbidden_changes = forbidden_changes
     sources = sources_of_changes(draft, permitted_changes, memory.sources)
     refuses_doubtful = draft.deployment.unconfirmed == "refuse"
     # What a person brings is their own decision: it waits for them, and is marked.
     is_brought = draft.reading is not None
     if refuses_doubtful and not is_brought:
-        left_out.doubtful_lines = unconfirmed(permitted_changes, sources)
-        permitted_changes = guard.without(permitted_changes, left_out.doubtful_lines)
-    verdict = _verdict(draft, left_out)
+        omissions.doubtful_lines = unconfirmed(permitted_changes, sources)
+        permitted_changes = guard.without(permitted_changes, omissions.doubtful_lines)
+    verdict = _verdict(draft, omissions)
     verdict = replace(verdict, changes=permitted_changes, sources=sources)
     refusal = _refusal_of_guard(draft, permitted_changes)
     return _refused(verdict, refusal)
@@ -230,20 +230,22 @@ def _returning(draft: Draft, batch_changes: Sequence[Changed], memory: _PresentM
 
 
 def _invented(draft: Draft, batch_changes: Sequence[Changed]) -> Findings:
-    """The new lines that say what is not in the draft's source; {} for a draft without one. Blocks."""
-    if not draft.source:
+    """The new lines that say what is not in the draft's usable texts; {} where anything is usable.
+    Blocks.
+    """
+    if not draft.usable_texts:
         return {}
-    return guard.invented(batch_changes, draft.source, draft.rules)
+    return guard.invented(batch_changes, draft.usable_texts, draft.rules)
 
 
-def _verdict(draft: Draft, left_out: LeftOut) -> Verdict:
+def _verdict(draft: Draft, omissions: Omissions) -> Verdict:
     """A verdict that says what is left out, and why, and nothing else. The reading of a text that
     was brought notes it, too.
     """
-    explanation = left_out.explanation(draft.rules.may)
+    explanation = omissions.explanation(draft.rules.may)
     if draft.reading:
-        left_out.note_for_reading(draft.reading, draft.rules.may)
-    return Verdict(left_out_sentences=explanation.sentences, notes=explanation.notes)
+        omissions.note_for_reading(draft.reading, draft.rules.may)
+    return Verdict(omission_sentences=explanation.sentences, notes=explanation.notes)
 
 
 def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:
@@ -257,9 +259,9 @@ def _refusal_of_guard(draft: Draft, batch_changes: Sequence[Changed]) -> _Refusa
     """Why the changes would lose too much; None if they do not. Blocks."""
     rules = draft.rules
     unchanged_files: Sequence[TextFile] = ()
-    if draft.source:
+    if draft.usable_texts:
         rules = replace(rules, removable_share=0)  # each line that goes needs a reason
-        unchanged_files = _unchanged_source(draft.source, batch_changes)
+        unchanged_files = _unchanged_files(draft.usable_texts, batch_changes)
     # A text that was brought takes no line away.
     given_up_lines = {} if draft.reading else draft.given_up_lines
     objection = guard.objection(
@@ -287,15 +289,15 @@ async def _refusal_of_memory(
     return None
 
 
-def _unchanged_source(
-    source: Sequence[TextFile], batch_changes: Sequence[Changed]
+def _unchanged_files(
+    usable_texts: Sequence[TextFile], batch_changes: Sequence[Changed]
 ) -> list[TextFile]:
-    """The files among the texts of a source that have not changed. A text of no file has the path
+    """The files among a draft's usable texts that have not changed. A text of no file has the path
     "".
     """
     changed_paths = {change.path for change in batch_changes}
     unchanged_files = list[TextFile]()
-    for path, text in source:
+    for path, text in usable_texts:
         is_file = bool(path)
         if is_file and path not in changed_paths:
             unchanged_files.append((path, text))

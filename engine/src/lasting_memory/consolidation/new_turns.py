@@ -30,17 +30,17 @@ class NewTurns:
 
 async def read_new_turns(
     threads: ThreadsClient,
-    owned: Sequence[dict[str, str]],
+    owner_metadata: Sequence[dict[str, str]],
     positions: Mapping[str, Position],
     kept_out: KeptOut,
 ) -> NewTurns:
-    """What the threads with these positions, by id, have that is new. `owned` are the metadata of
-    their owner's threads, of which each has one.
+    """What the threads with these positions, by id, have that is new. `owner_metadata` are those
+    of their owner's threads, of which each has one.
     """
     thread_ids = list(positions)
     fields: list[ThreadSelectField] = ["thread_id", "created_at", "updated_at", "values"]
-    listed = await threads_by_id(threads, thread_ids, owned, fields)
-    return await platform.in_thread(_new_turns, listed, positions, kept_out)
+    listed_threads = await threads_by_id(threads, thread_ids, owner_metadata, fields)
+    return await platform.in_thread(_new_turns, listed_threads, positions, kept_out)
 
 
 def _new_turns(

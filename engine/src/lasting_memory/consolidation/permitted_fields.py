@@ -29,8 +29,8 @@ def permitted_json(
     try:
         permitted_fields = merge.merged(fields_before, fields_after)
     except RecursionError:
-        too_deep = ForbiddenChange(change.path, "update", _WHOLE_FILE)
-        return change.before, [too_deep]
+        deep_change = ForbiddenChange(change.path, "update", _WHOLE_FILE)
+        return change.before, [deep_change]
     if not merge.forbidden_changes:
         return change.after, []
     if _are_same(permitted_fields, fields_before):

@@ -49,10 +49,10 @@ def moved_lines(changes: Sequence[Changed]) -> MovedLines:
     facts_after = facts_of(files_after)
     gone_facts = facts_before.keys() - facts_after.keys()
     times_moved = Counter[str]()
-    for line, times in _taken_out_and_put_in(text_changes).items():
+    for line, count in _taken_out_and_put_in(text_changes).items():
         # A fact that now stands in a comment is gone.
         if line_words_of(line) not in gone_facts:
-            times_moved[line] = times
+            times_moved[line] = count
     return MovedLines(taken_out=times_moved, put_in=times_moved.copy())
 
 
@@ -122,20 +122,20 @@ class _JudgedPlace:
     def permitted_lines(self) -> list[str]:
         """The lines that stand here with what is permitted. Notes the rest in `forbidden_changes`."""
         lines_after = list[str]()
-        next_new = 0
+        next_new_number = 0
         for number, line in enumerate(self._old_lines):
             update_number = self._updates.get(number)
             if update_number is not None:
                 # New lines before the update stay before it.
-                lines_after += self._lines_added(next_new, update_number)
+                lines_after += self._lines_added(next_new_number, update_number)
                 update = self._new_lines[update_number]
                 is_updated = self._check("update", update)
                 lines_after.append(update if is_updated else line)
-                next_new = max(next_new, update_number + 1)
+                next_new_number = max(next_new_number, update_number + 1)
             elif self._stays(number):
                 lines_after.append(line)
         end = len(self._new_lines)
-        lines_after += self._lines_added(next_new, end)
+        lines_after += self._lines_added(next_new_number, end)
         if self.forbidden_changes:
             return lines_after
         # Nothing is forbidden: the new lines keep the order in which they were put in.
@@ -152,14 +152,14 @@ class _JudgedPlace:
         is_removed = self._check("remove", line)
         return not is_removed
 
-    def _lines_added(self, first: int, end: int) -> list[str]:
-        """The new lines that may be added, from the number `first` up to the one before `end`.
+    def _lines_added(self, first_number: int, end: int) -> list[str]:
+        """The new lines that may be added, from the number `first_number` up to the one before `end`.
 
         A line that stands in place of another one is not among them.
         """
         updates = set(self._updates.values())
         lines = list[str]()
-        for number in range(first, end):
+        for number in range(first_number, end):
             if number in updates:
                 continue
             line = self._new_lines[number]

@@ -44,8 +44,8 @@ def hash_of(turn: Turn) -> str:
     its text.
     """
     content = f"{turn.message_id}\0{turn.speaker}\0{turn.text}"
-    encoded = content.encode(errors="replace")
-    digest = hashlib.sha256(encoded).hexdigest()
+    content_bytes = content.encode(errors="replace")
+    digest = hashlib.sha256(content_bytes).hexdigest()
     return digest[:12]
 
 

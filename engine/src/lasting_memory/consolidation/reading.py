@@ -104,8 +104,8 @@ async def _read_store(draft: Draft) -> _StoreContents:
     memory = await read_stored_memory(draft.memory, places)
     files = await platform.in_thread(files_in, memory.files)
     expired_lines = await platform.in_thread(_expired_in, draft.deployment, memory.files)
-    reading_marks, kept_out = memory.other_places
-    marks = marks_in(draft.owner, reading_marks, kept_out)
+    reading_items, kept_out_items = memory.other_places
+    marks = marks_in(draft.owner, reading_items, kept_out_items)
     return _StoreContents(memory, files, expired_lines, marks)
 
 
@@ -198,7 +198,7 @@ async def _said_since_first(
     """What the person said in the conversations since they first took one of these lines back."""
     times = [line.at for line in taken_lines]
     earliest = min(times)
-    return await said_since(client, draft.thread_ids, draft.owned, earliest)
+    return await said_since(client, draft.thread_ids, draft.owner_metadata, earliest)
 
 
 def _evidence_of(shown_conversations: Sequence[DueConversation]) -> Evidence:
@@ -214,7 +214,7 @@ async def _read_memory(draft: Draft) -> str:
     files = draft.base_files()
     if not facts_of(files):
         raise NothingToDoError(NOTHING_TO_TIDY)
-    draft.source = files
+    draft.usable_texts = files
     current_files = await platform.in_thread(draft.current_files)
     shown_files = list[TextFile]()
     for path, text in current_files:

@@ -146,8 +146,8 @@ def record_in(item: Item) -> StoredRecord:
     """The record that an item of the store holds. It has every field, also where its server knew
     fewer of them.
     """
-    empty = Record("", "")
-    fields = {**asdict(empty), **item.value}
+    empty_record = Record("", "")
+    fields = {**asdict(empty_record), **item.value}
     return cast("StoredRecord", fields)  # only `keep_record` and `erase_from_records` store any
 
 

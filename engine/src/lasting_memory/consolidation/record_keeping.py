@@ -40,8 +40,8 @@ async def keep_record(
     record.log()
     if draft.reading:
         # Nothing is kept of a text but what is proposed.
-        without_notes = replace(record, notes=[])
-        record = await _with_earlier_record(draft, without_notes, draft.reading.part)
+        record_without_notes = replace(record, notes=[])
+        record = await _with_earlier_record(draft, record_without_notes, draft.reading.part)
     if record.dry_run:
         return
     memory = draft.memory

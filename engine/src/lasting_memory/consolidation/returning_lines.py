@@ -127,20 +127,20 @@ class Comparison:
         """
         for line_words in self._present_facts.keeping(gone_stems, self._weights):
             stems_instead = self._present_facts.stems[line_words]
-            only_instead = stems_instead - gone_stems
-            only_in_gone = gone_stems - stems_instead
-            has_words_instead = only_instead <= new_stems
-            if has_words_instead and only_in_gone.isdisjoint(new_stems):
+            stems_only_instead = stems_instead - gone_stems
+            stems_only_gone = gone_stems - stems_instead
+            has_words_instead = stems_only_instead <= new_stems
+            if has_words_instead and stems_only_gone.isdisjoint(new_stems):
                 return True
         return False
 
     def _is_said_again(
-        self, gone_stems: frozenset[str], new_stems: frozenset[str], at: str
+        self, gone_stems: frozenset[str], new_stems: frozenset[str], time: str
     ) -> bool:
         """Whether the person said a line that is gone, or a new line with these stems that resembles
         it, after a time.
         """
-        sentences = self._said_after(at)
+        sentences = self._said_after(time)
         if sentences.has_fact(gone_stems, self._weights):
             return True
         if sentences.has_fact(new_stems, self._weights):
@@ -154,16 +154,16 @@ class Comparison:
             return False
         return any(other_stems <= sentence_stems for sentence_stems in sentences.stems.values())
 
-    def _said_after(self, at: str) -> Facts:
+    def _said_after(self, time: str) -> Facts:
         """The sentences that the person said after a time."""
-        sentences_known = self._sentences_said_after.get(at)
+        sentences_known = self._sentences_said_after.get(time)
         if sentences_known is not None:
             return sentences_known
         sentences = list[TextFile]()
         for message in self._messages:
-            if message.at > at:
-                a_line_each = _SENTENCE_END.sub(r"\1\n", message.text)
-                sentences.append(("", a_line_each))
+            if message.at > time:
+                text_with_line_breaks = _SENTENCE_END.sub(r"\1\n", message.text)
+                sentences.append(("", text_with_line_breaks))
         facts = self._facts(facts_of(sentences))
-        self._sentences_said_after[at] = facts
+        self._sentences_said_after[time] = facts
         return facts

@@ -116,8 +116,8 @@ def build_consolidation_agent(
     graph = StateGraph(State, context_schema=Context, output_schema=MessagesState)
     graph.add_node("consolidate", consolidate)
     graph.add_edge(START, "consolidate")
-    compiled = graph.compile(name="consolidation_agent")
-    return compiled.with_config(
+    compiled_graph = graph.compile(name="consolidation_agent")
+    return compiled_graph.with_config(
         {"metadata": {"memory_scope": d.settings.memory_scope, "consolidation": True}}
     )
 

@@ -18,18 +18,21 @@ _RUNS = 100
 
 
 async def said_since(
-    client: LangGraphClient, thread_ids: Sequence[str], owned: Sequence[dict[str, str]], since: str
+    client: LangGraphClient,
+    thread_ids: Sequence[str],
+    owner_metadata: Sequence[dict[str, str]],
+    earliest: str,
 ) -> list[DatedText]:
-    """What the person said in these conversations after the time `since`, each message with its
+    """What the person said in these conversations after the time `earliest`, each message with its
     time. Times are in ISO format, UTC.
 
     The messages are the last ones of each run's input, as long as they are still in their
     conversation. Of a conversation the newest runs are read. Only threads count that have one of
-    the metadata in `owned`.
+    the metadata in `owner_metadata`.
     """
     messages = list[DatedText]()
     fields: list[ThreadSelectField] = ["thread_id", "values"]
-    threads = await recall.threads_by_id(client.threads, thread_ids, owned, fields)
+    threads = await recall.threads_by_id(client.threads, thread_ids, owner_metadata, fields)
     for thread in threads:
         talk = await platform.in_thread(recall.conversation, thread, ("user",))
         present_texts = {turn.text for turn in talk.turns}
@@ -41,7 +44,7 @@ async def said_since(
         for run in runs:
             run_id = str(run["run_id"])
             at = identity.time_of_run(run_id)
-            if at <= since:
+            if at <= earliest:
                 continue
             text = last_words(run)
             if text in present_texts:

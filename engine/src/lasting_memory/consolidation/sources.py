@@ -97,8 +97,8 @@ def unconfirmed(batch_changes: Sequence[Changed], sources: Sources) -> Findings:
         else:
             lines = _lines_with(doubtful_entries, change.after)
         for line in lines:
-            place = (change.path, line_words_of(line))
-            findings[place] = line
+            finding_key = (change.path, line_words_of(line))
+            findings[finding_key] = line
     return findings
 
 

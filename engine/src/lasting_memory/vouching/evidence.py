@@ -323,17 +323,17 @@ def _is_same(word: Word, message_word: Word) -> bool:
 
 def _are_forms(stem: str, other_stem: str) -> bool:
     """Whether two stems are forms of one word of an alphabet: they differ in a short ending alone."""
-    shorter = stem
-    longer = other_stem
+    shorter_stem = stem
+    longer_stem = other_stem
     if len(other_stem) < len(stem):
-        shorter = other_stem
-        longer = stem
-    if len(shorter) < _FORM_CHARS:
+        shorter_stem = other_stem
+        longer_stem = stem
+    if len(shorter_stem) < _FORM_CHARS:
         return False
-    if not longer.startswith(shorter):
+    if not longer_stem.startswith(shorter_stem):
         return False
-    ending = longer.removeprefix(shorter)
-    return longer.isalpha() and ending in _ENDINGS
+    ending = longer_stem.removeprefix(shorter_stem)
+    return longer_stem.isalpha() and ending in _ENDINGS
 
 
 def _tell_genders_apart(spelling: str, other_spelling: str) -> bool:

@@ -61,7 +61,10 @@ _INSTRUCTION_MARKS = regex.compile(
 _LOOKS: dict[int, str | None] = dict.fromkeys(range(0xE000, 0xE100))
 _LOOKS |= dict.fromkeys([0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x2800, 0x3164], " ")
 _LOOKS |= dict.fromkeys([0x0B, 0x0C, 0x0D, 0x1C, 0x1D, 0x1E, 0x85, 0x2028, 0x2029], "\n")
-_LOOKS |= {ord(wide): narrow for wide, narrow in zip("＜＞＇＂｜［］｀", "<>'\"|[]`", strict=True)}
+_LOOKS |= {
+    ord(wide_sign): narrow_sign
+    for wide_sign, narrow_sign in zip("＜＞＇＂｜［］｀", "<>'\"|[]`", strict=True)
+}
 _LOOKS |= dict.fromkeys(map(ord, "″〝〞〟❝❞‟🙶🙷🙸"), '"')
 _LOOKS |= dict.fromkeys(map(ord, "´′❛❜‛"), "'")
 _LOOKS |= {
@@ -173,8 +176,8 @@ def _with_plain_marks(message: str) -> str:
     """A message without invisible characters, with one sign for those that look alike, such as the
     forms of a quotation mark.
     """
-    with_line_feeds = message.replace("\r\n", "\n")
-    return visible(with_line_feeds).translate(_LOOKS)
+    text_with_line_feeds = message.replace("\r\n", "\n")
+    return visible(text_with_line_feeds).translate(_LOOKS)
 
 
 def _own_sentences(paragraph: str, foreign_texts: list[str]) -> list[str]:

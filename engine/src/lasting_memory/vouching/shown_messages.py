@@ -293,8 +293,8 @@ def _reads_memory(name: str, arguments: object) -> bool:
     if not isinstance(path, str):
         return False
     from_root = "/" + path.lstrip("/")
-    plain = posixpath.normpath(from_root)
-    return f"{plain}/".startswith(_MEMORY)
+    normal_path = posixpath.normpath(from_root)
+    return f"{normal_path}/".startswith(_MEMORY)
 
 
 def _may_leave_folder(pattern: object) -> bool:

@@ -194,8 +194,8 @@ def _names_in(text: str, language: str) -> frozenset[str]:
 
 def _clause_of(text: str, language: str) -> _Clause:
     """The clause that a part of a sentence is. Words that negate it are none of its terms."""
-    plain = without_apostrophes(text).strip()
-    lowercase_text = _SUBJECT.sub("", plain)
+    text_without_apostrophes = without_apostrophes(text).strip()
+    lowercase_text = _SUBJECT.sub("", text_without_apostrophes)
     is_negated = has_negation(lowercase_text)
     terms = list[_Term]()
     for word in words(lowercase_text):

@@ -35,32 +35,32 @@ def read(text: str) -> Brought:
         raise UnreadableError(
             "This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json."
         )
-    brought = Brought()
+    brought_entries = Brought()
     facts_seen = set[LineWords]()
-    for entry in _entries_of(text, brought):
+    for entry in _entries_of(text, brought_entries):
         line_words = entry.line_words
         if not line_words:  # it says nothing
             continue
         if line_words in facts_seen:
-            brought.left_out["twice"].append(entry.text)
+            brought_entries.left_out["twice"].append(entry.text)
         elif len(entry.text) > MAX_ENTRY_CHARS:
-            brought.left_out["too_long"].append(entry.text)
-        elif len(brought.entries) >= MAX_ENTRIES:
-            brought.left_out["too_many"].append(entry.text)
+            brought_entries.left_out["too_long"].append(entry.text)
+        elif len(brought_entries.entries) >= MAX_ENTRIES:
+            brought_entries.left_out["too_many"].append(entry.text)
         else:
             facts_seen.add(line_words)
-            brought.entries.append(entry)
-    return brought
+            brought_entries.entries.append(entry)
+    return brought_entries
 
 
-def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
-    """All entries of a text: JSON, a page or plain text. The framing of it is noted in `brought`."""
+def _entries_of(text: str, brought_entries: Brought) -> Iterator[Entry]:
+    """All entries of a text: JSON, a page or plain text. The framing of it is noted in `brought_entries`."""
     value = _json_in(text)
     if value is not None:
         yield from entries_of_value(value)
         return
     if not _HTML.match(text):
-        yield from entries_of_text(text, brought=brought)
+        yield from entries_of_text(text, brought_entries=brought_entries)
         return
     chat_match = _CHAT_PAGE.search(text)
     if chat_match:
@@ -68,7 +68,7 @@ def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
         yield from entries_of_value(conversations)
     else:
         page_text = without_tags(text)
-        yield from entries_of_page(page_text, brought)
+        yield from entries_of_page(page_text, brought_entries)
 
 
 def _json_in(text: str) -> object:

@@ -70,11 +70,13 @@ class _ParsedLine(NamedTuple):
     has_bullet: bool
 
 
-def entries_of_text(text: str, title: str = "", brought: Brought | None = None) -> Iterator[Entry]:
+def entries_of_text(
+    text: str, title: str = "", brought_entries: Brought | None = None
+) -> Iterator[Entry]:
     """The entries of a text. `title` is that of lines without a heading.
 
     Where more lines are in code blocks than may be framing, the framing is left out, and noted in
-    `brought`.
+    `brought_entries`.
     """
     lines = list(_lines_of(text, title))
     number_in_blocks = 0
@@ -86,8 +88,8 @@ def entries_of_text(text: str, title: str = "", brought: Brought | None = None) 
     for line in lines:
         if not has_framing or not line.may_be_framing:
             yield line.entry
-        elif brought is not None:
-            brought.framing.append(line.entry.text)
+        elif brought_entries is not None:
+            brought_entries.framing.append(line.entry.text)
 
 
 def _lines_of(text: str, title: str) -> Iterator[_Line]:
@@ -116,16 +118,16 @@ def _lines_of(text: str, title: str) -> Iterator[_Line]:
         is_below_parent = line.has_bullet and line.indent > parent_indent
         if not is_below_parent:
             parent = ""
-        with_parent = f"{parent} {line.text}"
-        entry = Entry(with_parent.strip(), line.date, title)
+        text_with_parent = f"{parent} {line.text}"
+        entry = Entry(text_with_parent.strip(), line.date, title)
         yield _Line(entry, is_in_block, is_item)
 
 
 def _parsed(raw_line: str) -> _ParsedLine:
     """A line of Markdown, divided into its parts."""
     line_with_spaces = raw_line.expandtabs(4)
-    without_indent = line_with_spaces.lstrip()
-    indent = len(line_with_spaces) - len(without_indent)
+    text_without_indent = line_with_spaces.lstrip()
+    indent = len(line_with_spaces) - len(text_without_indent)
     bare_text = line_with_spaces.strip().lstrip("> ")
     content = bare_text
     bullet = _BULLET.match(bare_text)
@@ -133,8 +135,8 @@ def _parsed(raw_line: str) -> _ParsedLine:
         content = bare_text[bullet.end() :]
     content = _CHECKBOX.sub("", content, count=1)
     date, text_without_date = _dated(content)
-    without_bold = _BOLD.sub(r"\2", text_without_date)
-    text = one_line(without_bold)
+    text_without_bold = _BOLD.sub(r"\2", text_without_date)
+    text = one_line(text_without_bold)
     return _ParsedLine(text, date, bare_text, indent, has_bullet=bool(bullet))
 
 

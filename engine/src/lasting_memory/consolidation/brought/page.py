@@ -65,13 +65,13 @@ def _in_place_of(name: str, *, is_closing: bool) -> str:
     return ""
 
 
-def entries_of_page(text: str, brought: Brought) -> Iterator[Entry]:
+def entries_of_page(text: str, brought_entries: Brought) -> Iterator[Entry]:
     """The entries of a text that a page shows. Of Gemini's activity these are the questions that the
     person asked; each begins with "Prompted", and ends where a line has its time.
     """
     is_activity = "\nPrompted\xa0" in f"\n{text}"
     if not is_activity:
-        yield from entries_of_text(text, brought=brought)
+        yield from entries_of_text(text, brought_entries=brought_entries)
         return
     question: list[str] | None = None  # its lines; None between questions
     for line in text.split("\n"):
@@ -97,7 +97,7 @@ def _day_written(line: str) -> str:
     try:
         month_and_day, year, *_ = line.strip().split(",")
         date_text = f"{month_and_day},{year}"
-        at = datetime.strptime(date_text, "%b %d, %Y").replace(tzinfo=UTC)
+        time = datetime.strptime(date_text, "%b %d, %Y").replace(tzinfo=UTC)
     except ValueError:
         return ""
-    return at.date().isoformat()
+    return time.date().isoformat()

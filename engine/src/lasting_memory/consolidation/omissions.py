@@ -51,7 +51,7 @@ class Explanation(NamedTuple):
 
 
 @dataclass(slots=True)
-class LeftOut:
+class Omissions:
     """What is left out of a draft. The module's docstring defines the four words."""
 
     returning_lines: Findings = field(default_factory=Findings)
