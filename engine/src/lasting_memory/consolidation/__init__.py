@@ -8,8 +8,8 @@ A run is graph 2 (`run.py`). It takes these steps, and has a *draft*, a private 
   whose turn it is;
 - `reading.py` reads a *batch*: `due.py` finds the conversations with something new of their
   `owners.py`, by `changed_threads.py` and `new_turns.py`; `batch.py` chooses what one run reads,
-  `stored_memory.py` reads memory, `said_since.py` what a person said after a time, `undecided.py`
-  what is proposed;
+  `stored_memory.py` reads memory, `said_since.py` what a person said after a time, and
+  `undecided_proposals.py` what is proposed;
 - `editor.py` has a model edit the draft, with what `assignment.py` gives it and `editor_tools.py`;
 - `judging.py` judges what it did: `guard.py`, `returning_lines.py` and `changed_ends.py` compare what
   was written with the facts there are (`facts.py`) and with what was taken back (`taken_back.py`),
@@ -31,7 +31,7 @@ A dream (`dreams.py`) builds memory anew from all conversations: `dream_start.py
 `dream_store.py` stores it, `dreaming.py` is its part of a run, `dream_progress.py` says how far it is,
 `dream_threads.py` finds what it reads, `dream_files.py` changes its files, and `dream_deletions.py`
 takes out of them what is deleted. At its end `dream_proposal.py` proposes what `dream_result.py` finds:
-`dream_rebuilt.py` says what of today's memory it rebuilds, `dream_comparison.py` compares both.
+`rebuilt_lines.py` says what of today's memory it rebuilds, `dream_comparison.py` compares both.
 """
 
 from lasting_memory.consolidation.batch import CHARS_PER_TOKEN

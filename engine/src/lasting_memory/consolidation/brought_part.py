@@ -19,7 +19,7 @@ from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.facts import LineWords, facts_of
 from lasting_memory.consolidation.no_batch import INTERRUPTED, NothingToDoError
 from lasting_memory.consolidation.taken_back import DatedText
-from lasting_memory.consolidation.undecided import check_room, with_proposals
+from lasting_memory.consolidation.undecided_proposals import check_room, with_proposals
 from lasting_memory.memory.proposals import Proposal
 
 

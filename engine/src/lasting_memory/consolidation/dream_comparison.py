@@ -4,7 +4,6 @@ they are in: which of today's the dream does not say, and which of the dream's a
 
 from collections.abc import Collection, Iterator, Mapping
 
-from lasting_memory.consolidation.dream_rebuilt import object_in, without_lines
 from lasting_memory.consolidation.dreams import DreamFile
 from lasting_memory.consolidation.expired_lines import ExpiredLines
 from lasting_memory.consolidation.facts import (
@@ -16,6 +15,7 @@ from lasting_memory.consolidation.facts import (
     line_words_of,
     weights_of,
 )
+from lasting_memory.consolidation.rebuilt_lines import object_in, without_lines
 from lasting_memory.deployment import Consolidation
 from lasting_memory.memory.proposals import REWORDED
 from lasting_memory.words import words as words_of

@@ -28,7 +28,7 @@ from lasting_memory.consolidation.record_keeping import keep_record
 from lasting_memory.consolidation.returning_lines import returning
 from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
 from lasting_memory.consolidation.taken_back import DatedText
-from lasting_memory.consolidation.undecided import undecided_in
+from lasting_memory.consolidation.undecided_proposals import undecided_in
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import MAX_PROPOSALS, Proposal, diffs, files_in, texts
 from lasting_memory.memory.validation import RefusedWrite

@@ -1,7 +1,7 @@
 """What a dream's files would change of today's memory, line by line: what is new, what would go and
 why.
 
-A line, or a field of a JSON object, that the dream rebuilds (`dream_rebuilt.py`) goes only if the
+A line, or a field of a JSON object, that the dream rebuilds (`rebuilt_lines.py`) goes only if the
 dream does not say it (`dream_comparison.py`). Everything else stays.
 
 Files are given by key; their *histories* by key, too, each with the newest revision first.
@@ -13,15 +13,15 @@ from typing import NamedTuple
 from deepagents.backends.protocol import FileData
 
 from lasting_memory.consolidation.dream_comparison import DreamComparison
-from lasting_memory.consolidation.dream_rebuilt import (
+from lasting_memory.consolidation.dreams import DreamFile
+from lasting_memory.consolidation.expired_lines import ExpiredLines
+from lasting_memory.consolidation.rebuilt_lines import (
     Histories,
     dumped_object,
     object_in,
     rebuilt_fields,
     rebuilt_lines,
 )
-from lasting_memory.consolidation.dreams import DreamFile
-from lasting_memory.consolidation.expired_lines import ExpiredLines
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
 from lasting_memory.memory.proposals import Changed, added_sources, changes, texts
 from lasting_memory.memory.sources import entries, vouch_new_by

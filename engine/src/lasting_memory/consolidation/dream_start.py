@@ -11,12 +11,12 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation.dream_rebuilt import first_files
 from lasting_memory.consolidation.dream_store import DreamStore
 from lasting_memory.consolidation.dream_threads import Estimate, estimate, readable
 from lasting_memory.consolidation.dreams import Dream, DreamUpdate
 from lasting_memory.consolidation.kept_out import kept_out_in
 from lasting_memory.consolidation.owners import Owner
+from lasting_memory.consolidation.rebuilt_lines import first_files
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal

@@ -29,7 +29,11 @@ from lasting_memory.consolidation.no_batch import NOTHING_NEW, NOTHING_TO_TIDY, 
 from lasting_memory.consolidation.said_since import said_since
 from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored_memory
 from lasting_memory.consolidation.taken_back import DatedText, still_gone
-from lasting_memory.consolidation.undecided import check_room, undecided_in, with_proposals
+from lasting_memory.consolidation.undecided_proposals import (
+    check_room,
+    undecided_in,
+    with_proposals,
+)
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.memory import ends, journal
