@@ -262,8 +262,8 @@ class Facts:
                 weight_there += weights[stem]
             elif any(map(str.isdigit, stem)):  # no number may be missing
                 return False
-        enough = self._share * weight
-        return weight_there >= enough
+        least_weight = self._share * weight
+        return weight_there >= least_weight
 
     @cached_property
     def stems(self) -> dict[LineWords, Stems]:

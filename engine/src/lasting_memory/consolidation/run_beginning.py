@@ -111,7 +111,8 @@ async def slot_held(draft: Draft, client: LangGraphClient) -> AsyncIterator[None
     """Hold a slot of this process. Raises `NothingToDoError` if none is free in time."""
     is_asked = draft.trigger in _AWAITED
     is_dry = draft.record.dry_run
-    seconds = TURN_SECONDS if is_asked or is_dry else 0
+    is_awaited = is_asked or is_dry
+    seconds = TURN_SECONDS if is_awaited else 0
     at_once = draft.rules.at_once
     async with SLOTS.taken(
         draft.owner.actor,
