@@ -14,7 +14,7 @@ from lasting_memory.attachments import MAX_PICTURE_BYTES, MAX_PICTURES, own_cont
 from lasting_memory.auth import thread_messages
 from lasting_memory.auth.handler_values import RunState
 from lasting_memory.auth.state_input import rebuild_state
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.days import SAID_AT
 from lasting_memory.memory.validation import MAX_INPUT_BYTES
 from lasting_memory.recall import conversation
@@ -156,7 +156,7 @@ async def test_an_attachment_is_shown_to_the_model_and_is_not_the_person_s_words
     assert "wombats" not in str(found)
     assert (await ada.made("GET", "/memory/search", q="wombats"))["conversations"] == []
     read = conversation(await ada.made("GET", f"/threads/{thread}"), ("user",))
-    transcript = Due(read).transcript()
+    transcript = DueConversation(read).transcript()
     assert word in transcript
     assert "wombats" not in transcript
     assert "AAAA" not in transcript

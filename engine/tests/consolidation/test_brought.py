@@ -21,9 +21,9 @@ from lasting_memory.consolidation.brought import (
     counted,
     parts,
     read,
-    shown,
+    text_of_entries,
 )
-from lasting_memory.consolidation.facts import is_plain, key_of
+from lasting_memory.consolidation.facts import is_plain, line_words_of
 from lasting_memory.memory.proposals import Changed
 
 FACTS = {
@@ -75,7 +75,9 @@ WORDS = st.text(st.characters(categories=["L", "M", "Nd"]), min_size=1, max_size
     lambda word: word[0].isalpha()
 )
 SENTENCES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
-LISTS = st.lists(SENTENCES, min_size=1, max_size=8, unique_by=lambda text: key_of(f"- {text}"))
+LISTS = st.lists(
+    SENTENCES, min_size=1, max_size=8, unique_by=lambda text: line_words_of(f"- {text}")
+)
 
 
 def texts(brought: Brought) -> list[str]:
@@ -224,7 +226,7 @@ def test_every_line_of_every_form_is_found_and_none_counts_as_invented(
     facts = FACTS[language]
     brought = read(LISTED[form](facts))
     assert texts(brought) == [" ".join(fact.split()) for fact in facts]
-    source = [("", shown(brought.entries))]
+    source = [("", text_of_entries(brought.entries))]
     written = Changed("/topics/me.md", "", "".join(f"- {fact}\n" for fact in facts))
     assert guard.invented([written], source) == {}
     assert guard.objection([written], {}) is None
@@ -243,16 +245,18 @@ def test_an_exported_conversation_is_read_for_the_person_s_messages_alone(
 
 @given(LISTS)
 def test_lines_of_any_script_are_found_once_and_as_plain_text(said: list[str]) -> None:
-    wanted = {key_of(f"- {text}") for text in said}
+    wanted = {line_words_of(f"- {text}") for text in said}
     for form in ("a list", "JSON", "memories", "JSON lines"):
         found = read(LISTED[form](said))
-        assert {key_of(entry.line) for entry in found.entries} == wanted, form
+        assert {line_words_of(entry.line) for entry in found.entries} == wanted, form
         assert all(is_plain(entry.line) for entry in found.entries)
         new = Changed("/topics/me.md", "", "".join(f"{entry.line}\n" for entry in found.entries))
-        assert guard.invented([new], [("", shown(found.entries))]) == {}
+        assert guard.invented([new], [("", text_of_entries(found.entries))]) == {}
     for form, made in MESSAGES.items():
         if form != "Gemini's page":
-            assert {key_of(f"- {entry.text}") for entry in read(made(said)).entries} == wanted, form
+            assert {
+                line_words_of(f"- {entry.text}") for entry in read(made(said)).entries
+            } == wanted, form
 
 
 @given(st.text(st.characters(), max_size=400))
@@ -326,11 +330,12 @@ def test_an_assistant_s_words_around_a_code_block_are_told_and_are_no_facts() ->
 
 def test_headings_and_conversations_stand_above_their_lines() -> None:
     assert (
-        shown(read("# Work\n- a b\n- c d\n**Home**\n- e f").entries)
+        text_of_entries(read("# Work\n- a b\n- c d\n**Home**\n- e f").entries)
         == "## Work\n- a b\n- c d\n\n## Home\n- e f"
     )
     assert (
-        shown(read(chatgpt(["I like tea"])).entries) == "## A talk (2024-05-01)\nuser: I like tea"
+        text_of_entries(read(chatgpt(["I like tea"])).entries)
+        == "## A talk (2024-05-01)\nuser: I like tea"
     )
 
 

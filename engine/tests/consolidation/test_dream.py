@@ -24,13 +24,14 @@ from lasting_memory.consolidation import (
     exported_dream,
     go_on_with_dream,
     records,
+    run_beginning,
     start_dream,
     stop_dream,
 )
 from lasting_memory.consolidation import run as run_module
-from lasting_memory.consolidation.dream_files import Spoken
+from lasting_memory.consolidation.dream_files import SpokenTexts
+from lasting_memory.consolidation.dream_progress import tokens_spent
 from lasting_memory.consolidation.dream_threads import CALL_TOKENS
-from lasting_memory.consolidation.dreaming import tokens_spent
 from lasting_memory.consolidation.dreams import Dream
 from lasting_memory.consolidation.old_conversations import delete_old
 from lasting_memory.consolidation.record import Record
@@ -159,7 +160,7 @@ def dreaming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Dreaming:
     monkeypatch.setattr(run_module, "get_client", lambda: platform)
-    monkeypatch.setattr(run_module, "SLOTS", Slots())
+    monkeypatch.setattr(run_beginning, "SLOTS", Slots())
     few = Consolidation(at_once=1_000, batch_tokens=60)
     deployment = replace(deployed(), consolidation=few)
     built = graph(deployment, build=build_consolidation_agent).graph
@@ -493,7 +494,7 @@ async def test_a_line_of_a_batch_is_from_the_conversations_that_say_it(
 
 
 def test_a_line_that_no_conversation_has_is_from_all_of_its_batch() -> None:
-    spoken = Spoken(
+    spoken = SpokenTexts(
         {"t1": "I like leek soup", "t2": "I play the cello", "t3": "Leeks! I like soups"}
     )
     assert spoken.origins("likes leek soup") == {"t1", "t3"}

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.consolidation import Owner, Trigger, consolidated, idle_trigger, start, sweep
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.consolidation.due import find_due
 from lasting_memory.consolidation.idle_trigger import IdleTrigger
 from lasting_memory.consolidation.old_conversations import delete_old
@@ -50,7 +50,7 @@ class World:
     store: BaseStore
     platform: Any
 
-    async def due(self, actor: Actor = ALICE) -> list[Due]:
+    async def due(self, actor: Actor = ALICE) -> list[DueConversation]:
         return await find_due(deployed(), self.platform, self.store, Owner(actor))
 
     async def read(self, actor: Actor = ALICE) -> list[str]:
@@ -271,7 +271,7 @@ async def test_a_failure_to_plan_is_not_the_turn_s(
         await trigger.awrap_model_call(
             request, AsyncMock(return_value=ModelResponse([AIMessage("ok", tool_calls=made)]))
         )
-        await asyncio.gather(*trigger._planning)
+        await asyncio.gather(*trigger._planning_tasks)
         said_so = "ConnectError('the queue is full')"
         return sum(
             record.levelname == "WARNING" and said_so in record.message for record in caplog.records

@@ -11,8 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent.provider_errors import ProviderBadRequestError
-from lasting_memory.consolidation import records
-from lasting_memory.consolidation import run as run_module
+from lasting_memory.consolidation import records, run_beginning
 from lasting_memory.people.identity import Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.people import SignedIn
@@ -66,7 +65,7 @@ def in_checkpoints(run: Runs) -> str:
 
 
 def held() -> list[Any]:
-    return run_module.SLOTS._held
+    return run_beginning.SLOTS._held_slots
 
 
 CUT, FILTERED = Ended([Text("I wr")], "max_tokens"), Ended([], "refusal")

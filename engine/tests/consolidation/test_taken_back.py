@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lasting_memory.consolidation.guard import without
+from lasting_memory.consolidation.returning_lines import returning
 from lasting_memory.consolidation.said_since import last_words
-from lasting_memory.consolidation.taken_back import Dated, returning, taken_back
+from lasting_memory.consolidation.taken_back import DatedText, taken_back
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import Changed, Declined
 from lasting_memory.people.identity import Author
@@ -168,7 +169,7 @@ def brought(
         [Changed(key, before, after)],
         {key: before},
         taken,
-        [Dated(said, "2026-02")] if said else [],
+        [DatedText(said, "2026-02")] if said else [],
     )
     return [" ".join(line) for _, line in found]
 
@@ -230,7 +231,7 @@ def test_words_said_after_the_removal_bring_a_line_back_and_earlier_ones_do_not(
         == []
     )
     taken = taken_back([gone], [])
-    early = [Dated("I like tea", "2026-01-01")]
+    early = [DatedText("I like tea", "2026-01-01")]
     assert returning([Changed("/x.md", "", "- Likes tea\n")], {}, taken, early)
 
 

@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from lasting_memory.auth.share import share_of
-from lasting_memory.consolidation import REHEARSING
-from lasting_memory.consolidation import run as run_module
+from lasting_memory.consolidation import REHEARSING, run_beginning
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.consolidation.slots import Slots
 from lasting_memory.consolidation.turns import Places
@@ -84,7 +83,7 @@ def people(store: Any) -> Callable[[str], httpx.AsyncClient]:
 
 
 def waiting() -> list[str]:
-    return [each.person.user_id for each in routes._rehearsals._turns._waiting]
+    return [each.person.user_id for each in routes._rehearsals._turns._waits]
 
 
 async def test_a_person_who_loops_takes_no_rehearsal_from_people_who_wait(
@@ -146,7 +145,7 @@ async def test_texts_that_are_brought_along_have_turns_too(
                 clients[name].post("/memory/bring", json={"text": "- likes leek"})
             )
             await worked.by(*names[: min(number + 1, 3)])
-        await until(lambda: len(bringing_routes._readings._turns._waiting) == 1)
+        await until(lambda: len(bringing_routes._readings._turns._waits) == 1)
         worked.ends.release()
         await worked.by(*names)
         for _ in names:
@@ -199,7 +198,7 @@ def blocked(
     """Events by person: until one is set, the model of their first run says nothing. One
     consolidation works at once.
     """
-    monkeypatch.setattr(run_module, "SLOTS", Slots())
+    monkeypatch.setattr(run_beginning, "SLOTS", Slots())
     few = replace(deployed(), consolidation=Consolidation(at_once=1))
     run.built = graph(few, build=build_consolidation_agent).graph
     run.built.store = run.store
@@ -214,7 +213,7 @@ def is_of(person: str, body: Any) -> bool:
 
 
 def runs_waiting() -> list[str]:
-    return [each.person.user_id for each in run_module.SLOTS._turns._waiting]
+    return [each.person.user_id for each in run_beginning.SLOTS._turns._waits]
 
 
 async def test_the_run_of_who_had_a_slot_longest_ago_is_next_and_others_are_told(
@@ -289,7 +288,7 @@ async def test_a_person_waits_once_and_who_never_had_a_place_comes_before_who_ha
     ann = asyncio.create_task(hold("ann"))
     await until(lambda: order == ["bob", "ann"])
     waits = [asyncio.create_task(hold(name)) for name in ("bob", "cid")]
-    await until(lambda: len(places._turns._waiting) == 2)
+    await until(lambda: len(places._turns._waits) == 2)
     assert not await hold("cid"), "one of each person waits"
     for event in ended.values():
         event.set()

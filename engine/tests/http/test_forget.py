@@ -21,7 +21,7 @@ from langgraph.store.memory import InMemoryStore
 from starlette.exceptions import HTTPException
 
 from lasting_memory import checkpoints, platform
-from lasting_memory.consolidation import Owner, drafts, positions, sweep
+from lasting_memory.consolidation import Owner, drafts, positions, record_keeping, sweep
 from lasting_memory.consolidation.due import find_due
 from lasting_memory.consolidation.record import Record
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION
@@ -366,7 +366,7 @@ async def read_due(store: BaseStore, began: journal.Began) -> None:
 async def keep_record(store: BaseStore, began: journal.Began) -> None:
     record = Record("run", began.at)
     draft = drafts.Draft(Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, began))
-    await draft.keep(record.ended("done"), {"t": positions.Position("now")})
+    await record_keeping.keep_record(draft, record.ended("done"), {"t": positions.Position("now")})
 
 
 BYPASSING: list[Write] = [

@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.auth.message_marks import stamp_messages
 from lasting_memory.auth.state_input import rebuild_state
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.days import SAID_AT, WORLDS, day_of, is_zone, said_at, zone_of
 from lasting_memory.recall import Match, results_text, search
 from lasting_memory.recall.answers import page_text
@@ -57,13 +57,13 @@ LONG = thread(SEPTEMBER, message("ai", "Good luck!"), NOVEMBER, message("ai", "N
 
 
 def test_a_turn_of_a_batch_stands_under_the_day_on_which_it_was_said() -> None:
-    text = Due(conversation(LONG)).transcript()
+    text = DueConversation(conversation(LONG)).transcript()
     assert text.split("\n") == [
         "2026-09-01 thread_id=t", "user: My test is tomorrow.", "assistant: Good luck!",
         "2026-11-02 thread_id=t", "user: I have a new bicycle.", "assistant: Nice.",
     ]  # fmt: skip
     assert (
-        Due(conversation(LONG))
+        DueConversation(conversation(LONG))
         .transcript(zone=KIRITIMATI)
         .startswith("2026-09-02 thread_id=t\nuser: My test")
     )
@@ -72,11 +72,14 @@ def test_a_turn_of_a_batch_stands_under_the_day_on_which_it_was_said() -> None:
 def test_a_turn_without_a_time_has_its_thread_s_day_and_says_about() -> None:
     before = thread(message("human", "My test is tomorrow."), message("ai", "Good luck!"), NOVEMBER)
     assert (
-        Due(conversation(before))
+        DueConversation(conversation(before))
         .transcript()
         .startswith("about 2026-11-02 thread_id=t\nuser: My test is tomorrow.")
     )
-    assert "\n2026-11-02 thread_id=t\nuser: I have" in Due(conversation(before)).transcript()
+    assert (
+        "\n2026-11-02 thread_id=t\nuser: I have"
+        in DueConversation(conversation(before)).transcript()
+    )
 
 
 def test_a_turn_without_a_time_after_one_with_is_not_of_its_day() -> None:
@@ -118,7 +121,7 @@ def test_a_message_of_an_update_is_stamped_too(update: Any) -> None:
 def test_a_rename_changes_no_date() -> None:
     renamed = conversation({**LONG, "updated_at": "2026-12-24T10:00:00+00:00"})
     assert (renamed.date, renamed.last_said_at) == ("2026-11-02", "2026-11-02T09:00:00+00:00")
-    assert Due(renamed).transcript() == Due(conversation(LONG)).transcript()
+    assert DueConversation(renamed).transcript() == DueConversation(conversation(LONG)).transcript()
     assert page_text(renamed, None).startswith("2026-11-02 thread_id=t")
 
 

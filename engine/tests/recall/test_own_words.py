@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lasting_memory.attachments import own_text
-from lasting_memory.consolidation.batch import Due
+from lasting_memory.consolidation.batch import DueConversation
 from lasting_memory.http.import_conversations import spoken
 from lasting_memory.recall import conversation, piece_text
 from lasting_memory.sent_content import media_nouns, without_media
@@ -91,7 +91,7 @@ def test_a_block_that_its_author_did_not_write_is_no_words(form: str, speaker: s
     assert own_text(message) == expected
     talk = conversation(thread(message))
     assert [turn.text for turn in talk.turns] == [expected]
-    transcript = Due(talk).transcript()
+    transcript = DueConversation(talk).transcript()
     assert SECRET not in transcript
     assert transcript.count("\n") == 1, "one line a turn"
     said = spoken({"messages": [message]})

@@ -18,15 +18,15 @@ CHARS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueConversation:
     """The new turns of one conversation, beyond its position.
 
-    `conversation` has these turns alone. With `whole` no new turn is left out.
+    `conversation` has these turns alone. With `is_whole` no new turn is left out.
     """
 
     conversation: Conversation
     position: Position = Position()  # noqa: RUF009  # frozen
-    whole: bool = True
+    is_whole: bool = True
     # All messages of the thread, as the platform gives them.
     messages: Sequence[object] = field(default=(), repr=False, compare=False)
 
@@ -37,22 +37,22 @@ class Due:
 
     def evidence(self) -> Evidence:
         """What the person said in these turns, and the texts from elsewhere in the thread. Blocks."""
-        own_messages = set[str]()
+        own_message_ids = set[str]()
         for turn in self.conversation.turns:
             if turn.speaker == "user":
-                own_messages.add(turn.message_id)
-        shown = ShownMessages.of_values(self.messages, own_messages)
-        return shown.evidence()
+                own_message_ids.add(turn.message_id)
+        shown_messages = ShownMessages.of_values(self.messages, own_message_ids)
+        return shown_messages.evidence()
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated. Its setbacks are over."""
         talk = self.conversation
         new_hashes = map(hash_of, talk.turns)
-        seen = self.position.seen.union(new_hashes)
-        if self.whole:
-            return Position(talk.updated_at, seen)
+        seen_hashes = self.position.seen.union(new_hashes)
+        if self.is_whole:
+            return Position(talk.updated_at, seen_hashes)
         # Without a time it stays due.
-        return Position(updated_at="", seen=seen)
+        return Position(updated_at="", seen=seen_hashes)
 
     @property
     def tokens(self) -> int:
@@ -99,42 +99,42 @@ def _line_of(turn: Turn, max_chars: int) -> str:
     return line
 
 
-def batch(due: Sequence[Due], tokens: int) -> list[Due]:
+def batch(due_conversations: Sequence[DueConversation], tokens: int) -> list[DueConversation]:
     """The oldest conversations that fit into so many tokens, of the last one perhaps its first turns
     only. One turn is chosen even if it does not fit; [] if nothing is due. Blocks.
 
     A conversation that was undone, or about which the model gave no answer, comes last and alone:
     it does not block others.
     """
-    chosen = list[Due]()
-    for item in sorted(due, key=_order):
-        if chosen and item.position.setbacks:
+    chosen_conversations = list[DueConversation]()
+    for item in sorted(due_conversations, key=_order):
+        if chosen_conversations and item.position.setbacks:
             break
         turns = item.conversation.turns
         number_fitting = 0
         for turn in turns:
             tokens -= tokens_of(turn)
-            is_first_turn = not chosen and not number_fitting
+            is_first_turn = not chosen_conversations and not number_fitting
             if tokens < 0 and not is_first_turn:
                 break
             number_fitting += 1
         if number_fitting:
             part = _first_turns(item, number_fitting)
-            chosen.append(part)
+            chosen_conversations.append(part)
         if tokens < 0:
             break
-    return chosen
+    return chosen_conversations
 
 
-def _order(item: Due) -> tuple[int, str]:
+def _order(item: DueConversation) -> tuple[int, str]:
     """Those without setbacks come first, and of these the oldest."""
     return item.position.setbacks, item.conversation.updated_at
 
 
-def _first_turns(item: Due, number: int) -> Due:
+def _first_turns(item: DueConversation, number: int) -> DueConversation:
     """So many of the first new turns of a conversation."""
     turns = item.conversation.turns
     conversation = replace(item.conversation, turns=turns[:number])
     has_all_turns = number == len(turns)
-    is_whole = item.whole and has_all_turns
-    return replace(item, conversation=conversation, whole=is_whole)
+    is_whole = item.is_whole and has_all_turns
+    return replace(item, conversation=conversation, is_whole=is_whole)

@@ -10,24 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from lasting_memory.consolidation.facts import Findings, Key, fact_lines
-from lasting_memory.consolidation.taken_back import Comparison, Dated, finding_of
+from lasting_memory.consolidation.facts import Findings, LineWords, fact_lines
+from lasting_memory.consolidation.returning_lines import Comparison, finding_of
+from lasting_memory.consolidation.taken_back import DatedText
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.memory.ends import end_of, may_have_ends
 from lasting_memory.memory.proposals import Changed
 
 
-class DatedKey(NamedTuple):
+class DatedWords(NamedTuple):
     """A line by its words and its end; None for a line without an end."""
 
-    key: Key
+    words: LineWords
     end: date | None
 
 
-DatedLines = dict[DatedKey, str]
+LinesByDatedWords = dict[DatedWords, str]
 
 
-def end_differences(change: Changed) -> tuple[DatedLines, DatedLines]:
+def end_differences(change: Changed) -> tuple[LinesByDatedWords, LinesByDatedWords]:
     """The lines that a change takes out, and those that it adds; a line with another end is both.
     None of a text without ends. Blocks.
     """
@@ -36,27 +37,27 @@ def end_differences(change: Changed) -> tuple[DatedLines, DatedLines]:
     has_ends = may_have_ends(change.before) or may_have_ends(change.after)
     if not has_ends:
         return {}, {}
-    before = _dated_lines([change.before])
-    after = _dated_lines([change.after])
-    removed = _not_among(before, after)
-    added = _not_among(after, before)
-    return removed, added
+    lines_before = _dated_lines([change.before])
+    lines_after = _dated_lines([change.after])
+    removed_lines = _without(lines_before, lines_after)
+    added_lines = _without(lines_after, lines_before)
+    return removed_lines, added_lines
 
 
-def _not_among(lines: DatedLines, others: DatedLines) -> DatedLines:
+def _without(lines: LinesByDatedWords, other_lines: LinesByDatedWords) -> LinesByDatedWords:
     """The lines that are not among the others."""
-    not_among = DatedLines()
-    for dated_key, line in lines.items():
-        if dated_key not in others:
-            not_among[dated_key] = line
-    return not_among
+    remaining_lines = LinesByDatedWords()
+    for dated_words, line in lines.items():
+        if dated_words not in other_lines:
+            remaining_lines[dated_words] = line
+    return remaining_lines
 
 
 def ends_returning(
-    changes: Iterable[Changed],
+    batch_changes: Iterable[Changed],
     present_texts: Mapping[str, str],
-    taken_lines: Mapping[DatedKey, Dated],
-    messages: Sequence[Dated],
+    taken_lines: Mapping[DatedWords, DatedText],
+    messages: Sequence[DatedText],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
     """The new lines that bring back one of the lines with an end that were taken back, and that the
@@ -68,38 +69,38 @@ def ends_returning(
     """
     if not taken_lines:
         return {}
-    present = _dated_lines(present_texts.values())
-    present_facts = dict[Key, str]()
-    for dated_key, line in present.items():
-        present_facts[dated_key.key] = line
+    present_lines = _dated_lines(present_texts.values())
+    present_facts = dict[LineWords, str]()
+    for dated_words, line in present_lines.items():
+        present_facts[dated_words.words] = line
     findings = Findings()
-    for change in changes:
-        _, added = end_differences(change)
-        suspects = dict[Key, str]()
-        gone_lines = dict[Key, Dated]()
-        for dated_key, line in added.items():
-            if dated_key not in taken_lines:
+    for change in batch_changes:
+        _, added_lines = end_differences(change)
+        suspects = dict[LineWords, str]()
+        gone_lines = dict[LineWords, DatedText]()
+        for dated_words, line in added_lines.items():
+            if dated_words not in taken_lines:
                 continue
-            is_in_memory = dated_key in present
-            has_other_end = dated_key.key in present_facts and not is_in_memory
+            is_in_memory = dated_words in present_lines
+            has_other_end = dated_words.words in present_facts and not is_in_memory
             if has_other_end:
-                suspects[dated_key.key] = line
-                gone_lines[dated_key.key] = taken_lines[dated_key]
+                suspects[dated_words.words] = line
+                gone_lines[dated_words.words] = taken_lines[dated_words]
         if not suspects:
             continue
         comparison = Comparison(present_facts, gone_lines, messages, rules)
-        for key, line_gone in comparison.returning(suspects).items():
-            finding = finding_of(line_gone)
-            findings[change.path, key] = finding
+        for line_words, gone_line in comparison.returning(suspects).items():
+            finding = finding_of(gone_line)
+            findings[change.path, line_words] = finding
     return findings
 
 
-def _dated_lines(texts: Iterable[str]) -> DatedLines:
+def _dated_lines(texts: Iterable[str]) -> LinesByDatedWords:
     """The facts of texts, by their words and ends. Of several with the same the first counts."""
-    dated_lines = DatedLines()
+    dated_lines = LinesByDatedWords()
     files = [("", text) for text in texts]
-    for key, line in fact_lines(files):
+    for line_words, line in fact_lines(files):
         end = end_of(line)
-        dated_key = DatedKey(key, end)
-        dated_lines.setdefault(dated_key, line)
+        dated_words = DatedWords(line_words, end)
+        dated_lines.setdefault(dated_words, line)
     return dated_lines

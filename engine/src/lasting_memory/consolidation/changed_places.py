@@ -12,28 +12,28 @@ class Place(NamedTuple):
     this place and the one before.
     """
 
-    unchanged: Sequence[str]
-    taken: Sequence[str]
-    put: Sequence[str]
+    unchanged_lines: Sequence[str]
+    old_lines: Sequence[str]
+    new_lines: Sequence[str]
 
 
 def changed_places(change: Changed) -> Iterator[Place]:
     """The places of a changed text, in order. The last one has what is unchanged at the end, and
     takes and puts nothing. Blocks.
     """
-    old = change.before.split("\n")
-    new = change.after.split("\n")
-    return places(old, new)
+    lines_before = change.before.split("\n")
+    lines_after = change.after.split("\n")
+    return places(lines_before, lines_after)
 
 
-def places(old: Sequence[str], new: Sequence[str]) -> Iterator[Place]:
+def places(lines_before: Sequence[str], lines_after: Sequence[str]) -> Iterator[Place]:
     """As `changed_places`, of two sequences of lines."""
     end_of_last = 0
-    for edit in journal.edits(old, new):
-        unchanged = old[end_of_last : edit.old_start]
-        taken = edit.taken_out(old)
-        put = edit.put_in(new)
-        yield Place(unchanged, taken, put)
+    for edit in journal.edits(lines_before, lines_after):
+        unchanged_lines = lines_before[end_of_last : edit.old_start]
+        old_lines = edit.taken_out(lines_before)
+        new_lines = edit.put_in(lines_after)
+        yield Place(unchanged_lines, old_lines, new_lines)
         end_of_last = edit.old_end
-    unchanged_end = old[end_of_last:]
-    yield Place(unchanged_end, taken=(), put=())
+    lines_at_end = lines_before[end_of_last:]
+    yield Place(lines_at_end, old_lines=(), new_lines=())

@@ -11,18 +11,15 @@ from dataclasses import dataclass, field, replace
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
+from lasting_memory.consolidation.confirmation import confirm_lines_in_memory
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.due import Positions
 from lasting_memory.consolidation.facts import facts_of
 from lasting_memory.consolidation.judging import Verdict
+from lasting_memory.consolidation.new_turns import Positions
 from lasting_memory.consolidation.no_batch import ERASED
-from lasting_memory.consolidation.positions import (
-    Position,
-    position_gets,
-    positions_in,
-)
+from lasting_memory.consolidation.positions import Position, position_gets, positions_in
 from lasting_memory.consolidation.record import Note, Record, note, now
-from lasting_memory.consolidation.sources import confirm_lines_in_memory
+from lasting_memory.consolidation.record_keeping import keep_record
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import Proposal, diffs
@@ -56,7 +53,7 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
     reason, present_positions = await _why_nothing_is_kept(draft, client)
     if reason:
         return await _drop(draft, reason)
-    positions_read = [item.position for item in draft.shown]
+    positions_read = [item.position for item in draft.shown_conversations]
     is_overtaken = present_positions != positions_read
     outcome = await _carry_out(draft, verdict, record, is_overtaken=is_overtaken)
     # Something may have been deleted since the first look.
@@ -64,8 +61,8 @@ async def commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Rec
     if reason:
         await _undo(draft, verdict, outcome)
         return await _drop(draft, reason)
-    await _raise(draft, outcome.record)
-    await draft.keep(outcome.record, outcome.positions)
+    await _confirm_in_memory(draft, outcome.record)
+    await keep_record(draft, outcome.record, outcome.positions)
     return outcome.record
 
 
@@ -74,16 +71,16 @@ async def _why_nothing_is_kept(draft: Draft, client: LangGraphClient) -> tuple[s
     positions of its conversations.
     """
     gets = position_gets(draft.memory.actor, draft.thread_ids)
-    since, items = await draft.since_it_began_and(gets)
+    deletions, items = await draft.since_it_began_and(gets)
     positions = positions_in(items)
-    if since.fact and not draft.record.dry_run:
+    if deletions.fact and not draft.record.dry_run:
         return ERASED, positions
     if await draft.is_any_deleted(client.threads):
         return GONE, positions
     return "", positions
 
 
-async def _raise(draft: Draft, record: Record) -> None:
+async def _confirm_in_memory(draft: Draft, record: Record) -> None:
     """Confirm what the person said of what memory has. The batch stands if that fails."""
     if record.status not in {"done", "proposed"}:
         return
@@ -106,34 +103,34 @@ async def _carry_out(
     if verdict.problem:
         return _leave_due(draft, record, verdict)
     if is_overtaken and not is_dry:
-        why = note("overtaken")
-        overtaken = replace(verdict, problem=OVERTAKEN, notes=[why])
-        return _leave_due(draft, record, overtaken)
+        note_for_person = note("overtaken")
+        overtaken_verdict = replace(verdict, problem=OVERTAKEN, notes=[note_for_person])
+        return _leave_due(draft, record, overtaken_verdict)
     positions = Positions()
-    for item in draft.shown:
+    for item in draft.shown_conversations:
         positions[item.thread_id] = item.advanced()
-    if is_dry or not verdict.changed:
+    if is_dry or not verdict.changes:
         return _Outcome(record, positions)
     if verdict.waits:
         proposal = _proposal(draft, verdict)
-        proposed = await _propose(draft, proposal, record)
-        return _Outcome(proposed, positions, proposal)
-    applied = await _apply(draft, verdict, record)
-    return _Outcome(applied, positions)
+        record_of_proposal = await _propose(draft, proposal, record)
+        return _Outcome(record_of_proposal, positions, proposal)
+    record_of_changes = await _apply(draft, verdict, record)
+    return _Outcome(record_of_changes, positions)
 
 
 async def _record_of(draft: Draft, verdict: Verdict) -> Record:
     """The record of a run that ends well. Of a run that reads a text that was brought, it has
     numbers instead of reasons.
     """
-    changed = draft.with_earlier_parts(verdict.changed)
-    files = await platform.in_thread(diffs, changed)
-    reason = f"Left out: {verdict.left_out}" if verdict.left_out else ""
+    batch_changes = draft.with_earlier_parts(verdict.changes)
+    files = await platform.in_thread(diffs, batch_changes)
+    reason = f"Left out: {verdict.omission_sentences}" if verdict.omission_sentences else ""
     record = draft.record.ended(
         "done",
         reason,
         notes=[*verdict.notes],
-        conversations=len(draft.shown),
+        conversations=len(draft.shown_conversations),
         messages=draft.messages_shown,
         files=files,
     )
@@ -146,45 +143,44 @@ async def _record_of(draft: Draft, verdict: Verdict) -> Record:
         return record
     base_files = draft.base_files()
     facts = await platform.in_thread(facts_of, base_files)
-    proposed = await platform.in_thread(reading.count_proposed, verdict.changed, facts, draft.rules)
-    return replace(record, proposed=proposed)
-
-
-# --- Applied or proposed
+    number_proposed = await platform.in_thread(
+        reading.count_proposed, verdict.changes, facts, draft.rules
+    )
+    return replace(record, proposed=number_proposed)
 
 
 async def _apply(draft: Draft, verdict: Verdict, record: Record) -> Record:
     """Change memory. Returns the record; if some files refused their changes, one that says so."""
-    refused = await draft.memory.apply(verdict.changed, draft.author, verdict.sources)
-    if not refused:
+    refusals = await draft.memory.apply(verdict.changes, draft.author, verdict.sources)
+    if not refusals:
         return record
-    applied = dict(record.files)
+    applied_diffs = dict(record.files)
     reasons = list[str]()
     notes = list[Note]()
-    for path, error in refused.items():
-        applied.pop(path, None)
+    for path, error in refusals.items():
+        applied_diffs.pop(path, None)
         reason = f"{path}: {error}"
         reasons.append(reason)
         kind = getattr(error, "kind", "") or "refused"
         notes.append(note(kind))
     all_reasons = "; ".join(reasons)
-    return record.ended("undone", f"Not applied: {all_reasons}", files=applied, notes=notes)
+    return record.ended("undone", f"Not applied: {all_reasons}", files=applied_diffs, notes=notes)
 
 
 def _proposal(draft: Draft, verdict: Verdict) -> Proposal:
     """What a run proposes."""
     sources = dict[str, dict[str, Source]]()
-    for path, by_entry in verdict.sources.items():
-        sources[path] = dict(by_entry)
+    for path, sources_of_path in verdict.sources.items():
+        sources[path] = dict(sources_of_path)
     return Proposal(
         id=f"{draft.record.run_id}-{now()}",
         at=now(),
         memory=draft.memory.files[-1],
         author=draft.author,
-        changes=draft.with_earlier_parts(verdict.changed),
+        changes=draft.with_earlier_parts(verdict.changes),
         threads=draft.thread_ids,
         kind=draft.record.kind,
-        reasons=dict(draft.given_up),
+        reasons=dict(draft.given_up_lines),
         sources=sources,
     )
 
@@ -201,22 +197,19 @@ async def _propose(draft: Draft, proposal: Proposal, record: Record) -> Record:
     return replace(record, status="proposed")
 
 
-# --- Not committed
-
-
 def _leave_due(draft: Draft, record: Record, verdict: Verdict) -> _Outcome:
     """What is done where the verdict has a problem: nothing. The conversations stay due, and come
     after others.
     """
-    undone = draft.record.ended(
+    undone_record = draft.record.ended(
         "undone", verdict.problem, notes=[*verdict.notes], found=record.found
     )
     positions = Positions()
-    for item in draft.shown:
+    for item in draft.shown_conversations:
         position = item.position
-        times = position.undone + 1
-        positions[item.thread_id] = replace(position, undone=times)
-    return _Outcome(undone, positions)
+        number_undone = position.undone + 1
+        positions[item.thread_id] = replace(position, undone=number_undone)
+    return _Outcome(undone_record, positions)
 
 
 async def _keep_failed(draft: Draft, failure: str) -> Record:
@@ -224,26 +217,26 @@ async def _keep_failed(draft: Draft, failure: str) -> Record:
     conversations stay due, after others.
     """
     logger.warning("Consolidation %s failed: %s", draft.record.run_id, failure)
-    failed = draft.record.ended(
+    failed_record = draft.record.ended(
         "failed",
         failure,
         notes=[note("no_answer")],
-        conversations=len(draft.shown),
+        conversations=len(draft.shown_conversations),
         messages=draft.messages_shown,
         found=len(draft.reading.part.entries) if draft.reading else 0,
     )
     memory = draft.memory
     gets = position_gets(memory.actor, draft.thread_ids)
     items = await memory.store.abatch(gets)
-    present = positions_in(items)
+    present_positions = positions_in(items)
     positions = Positions()
-    for item, position in zip(draft.shown, present, strict=True):
+    for item, position in zip(draft.shown_conversations, present_positions, strict=True):
         if position != item.position:  # another run of this person has read it meanwhile
             continue
-        times = position.failed + 1
-        positions[item.thread_id] = replace(position, failed=times)
-    await draft.keep(failed, positions)
-    return failed
+        number_failed = position.failed + 1
+        positions[item.thread_id] = replace(position, failed=number_failed)
+    await keep_record(draft, failed_record, positions)
+    return failed_record
 
 
 async def _undo(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
@@ -255,7 +248,7 @@ async def _undo(draft: Draft, verdict: Verdict, outcome: _Outcome) -> None:
     if draft.record.dry_run:
         return
     run_id = draft.record.run_id
-    for change in verdict.changed:
+    for change in verdict.changes:
         await journal.withdraw_run(memory.store, memory.files, change.key, run_id)
 
 
@@ -263,10 +256,10 @@ async def _drop(draft: Draft, reason: str) -> Record:
     """Leave everything as it was, and have another run read the conversations that are left. Returns
     the run's record, which is kept. `reason` is `ERASED` or `GONE`.
     """
-    draft.more = True
-    why = note("conversation_deleted")
+    draft.is_more_due = True
+    note_for_person = note("conversation_deleted")
     if reason == ERASED:
-        why = note("fact_deleted")
-    dropped = draft.record.ended("undone", reason, notes=[why])
-    await draft.keep(dropped, quotes_facts=False)
-    return dropped
+        note_for_person = note("fact_deleted")
+    dropped_record = draft.record.ended("undone", reason, notes=[note_for_person])
+    await keep_record(draft, dropped_record, quotes_facts=False)
+    return dropped_record

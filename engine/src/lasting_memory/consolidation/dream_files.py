@@ -1,30 +1,17 @@
-"""The files of a dream (`dreams.py`): what a batch of conversations changes in them, and how what
-came of some conversations, or a fact, is taken out.
+"""The files of a dream (`dreams.py`), and what a batch of conversations changes in them.
 
 An *entry* is a line of a file, or a value of a JSON object (`memory.sources.entries`). Its *origins*
 are the ids of the conversations that it is from. They are known for every entry of a dream but
-those that the person wrote by hand. When a conversation is deleted, its entries go.
+those that the person wrote by hand.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from langgraph.store.base import BaseStore
-
-from lasting_memory import platform, recall
-from lasting_memory.consolidation.dreams import (
-    DreamFile,
-    DreamStore,
-    DreamUpdate,
-    FileUpdates,
-    StoredDream,
-)
-from lasting_memory.memory import journal
-from lasting_memory.memory.one_fact import Fact
+from lasting_memory import recall
+from lasting_memory.consolidation.dreams import DreamFile, FileUpdates, StoredDream
 from lasting_memory.memory.proposals import Changed, Sources
-from lasting_memory.memory.proposals import drop_threads as drop_threads_of_proposals
 from lasting_memory.memory.sources import entries, text_of
-from lasting_memory.people.identity import Actor
 
 _Value = TypeVar("_Value")
 # Ids of conversations, by entry.
@@ -32,10 +19,7 @@ _Origins = dict[str, Sequence[str]]
 _NO_FILE = DreamFile("")
 
 
-# --- What a batch changes
-
-
-class Spoken:
+class SpokenTexts:
     """What is said in the conversations of a batch. It finds those that an entry is from. Blocks."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
@@ -68,20 +52,23 @@ class Spoken:
 
 
 def after_batch(
-    stored: StoredDream, changed: Iterable[Changed], sources: Sources, spoken: Spoken
+    stored_dream: StoredDream,
+    batch_changes: Iterable[Changed],
+    sources: Sources,
+    spoken_texts: SpokenTexts,
 ) -> tuple[FileUpdates, set[str]]:
     """The files that a batch of conversations changes, None for one that goes, and the ids of the
     conversations of which it takes entries out. Blocks.
 
-    `changed` are the changes of the dream's files; `sources` say who vouches for what is new.
+    `batch_changes` are those of the dream's files; `sources` say who vouches for what is new.
     """
     origins_in_dream = _Origins()
-    for file in stored.files.values():
+    for file in stored_dream.files.values():
         origins_in_dream.update(file.origins)
     updates = FileUpdates()
     origins_of_all_removed = set[str]()
-    for change in changed:
-        old_file = stored.files.get(change.key, _NO_FILE)
+    for change in batch_changes:
+        old_file = stored_dream.files.get(change.key, _NO_FILE)
         origins_of_removed = _origins_of_removed(old_file, change)
         origins_of_all_removed.update(origins_of_removed)
         if change.deleted and not change.after:
@@ -91,8 +78,10 @@ def after_batch(
         all_sources = {**old_file.sources, **new_sources}
         updates[change.key] = DreamFile(
             content=change.after,
-            origins=_origins_after(old_file, change, origins_in_dream, origins_of_removed, spoken),
-            sources=_only_present(all_sources, change.key, change.after),
+            origins=_origins_after(
+                old_file, change, origins_in_dream, origins_of_removed, spoken_texts
+            ),
+            sources=values_of_present_entries(all_sources, change.key, change.after),
         )
     return updates, origins_of_all_removed
 
@@ -114,7 +103,7 @@ def _origins_after(
     change: Changed,
     origins_in_dream: Mapping[str, Sequence[str]],
     origins_of_removed: Collection[str],
-    spoken: Spoken,
+    spoken_texts: SpokenTexts,
 ) -> _Origins:
     """The origins of the entries of a file after a change, without entries that the person wrote by
     hand. `origins_in_dream` are those of all files before the batch.
@@ -129,140 +118,21 @@ def _origins_after(
             continue
         origins = origins_in_dream.get(entry)
         if not origins:  # the entry has not moved here from another file: the batch says it
-            of_batch = spoken.origins(entry)
+            batch_origins = spoken_texts.origins(entry)
             # It may stand in place of what was removed.
-            of_batch.update(origins_of_removed)
-            origins = sorted(of_batch)
+            batch_origins.update(origins_of_removed)
+            origins = sorted(batch_origins)
         origins_after[entry] = origins
     return origins_after
 
 
-def _only_present(by_entry: Mapping[str, _Value], key: str, content: str) -> dict[str, _Value]:
+def values_of_present_entries(
+    values_by_entry: Mapping[str, _Value], key: str, content: str
+) -> dict[str, _Value]:
     """What is known of a file's entries, without entries that this content of it does not have."""
-    present = set(entries(key, content))
-    of_present = dict[str, _Value]()
-    for entry, value in by_entry.items():
-        if entry in present:
-            of_present[entry] = value
-    return of_present
-
-
-# --- What came of deleted conversations
-
-
-async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[str]) -> None:
-    """Take what came of these conversations, which were deleted, out of the files of a dream that
-    is not over, and out of what dreams propose.
-    """
-    began = journal.Began(actor)
-    dreams = DreamStore(store, actor, began)
-    stored = await dreams.read()
-    deleted_read = stored.threads.keys() & set(deleted_ids)
-    if stored.dream is not None and deleted_read:
-        update = await platform.in_thread(without_threads, stored, deleted_ids)
-        # A run that is at work may store an older text after this. The items of the deleted
-        # conversations stay, and tell the next run to take their entries out again.
-        for thread_id in deleted_read:
-            del update.threads[thread_id]
-        await dreams.put_files(update)
-    await drop_threads_of_proposals(store, actor, deleted_ids)
-
-
-def without_threads(stored: StoredDream, deleted_ids: Collection[str]) -> DreamUpdate:
-    """The update that takes what came of these conversations, which were deleted, out of a dream.
-    Blocks.
-
-    An entry that has other origins, too, also goes. These are read once more, and so are those whose
-    entries a deleted one has replaced.
-    """
-    deleted = set(deleted_ids)
-    reread = set(deleted_ids)
-    update = DreamUpdate()
-    for key, file in stored.files.items():
-        dropped = _entries_from(file, deleted)
-        for entry in dropped:
-            origins = file.origins[entry]
-            reread.update(origins)
-        if dropped:
-            update.files[key] = _without_entries(key, file, dropped)
-    for thread_id in deleted_ids:
-        thread = stored.thread(thread_id)
-        reread.update(thread.replaced)
-    for thread_id in reread.intersection(stored.threads):
-        update.threads[thread_id] = None  # as if nothing of it was read
-    return update
-
-
-def _entries_from(file: DreamFile, thread_ids: set[str]) -> set[str]:
-    """The entries of a file that have one of these conversations among their origins."""
-    entries_from = set[str]()
-    for entry, origins in file.origins.items():
-        if thread_ids.isdisjoint(origins):
-            continue
-        entries_from.add(entry)
-    return entries_from
-
-
-def _without_entries(key: str, file: DreamFile, dropped: set[str]) -> DreamFile | None:
-    """A file without these entries; None if nothing is left.
-
-    A JSON object goes whole: its other values are read again with the conversations.
-    """
-    if key.endswith(".json"):
-        return None
-    staying = list[str]()
-    for line in file.content.split("\n"):
-        entries_of_line = entries(key, line)  # one, or none where the line has no text
-        if dropped.isdisjoint(entries_of_line):
-            staying.append(line)
-    content = "\n".join(staying)
-    return _with_content(key, file, content)
-
-
-def _with_content(key: str, file: DreamFile, content: str) -> DreamFile | None:
-    """A file with this content, which has fewer entries; None if the content has no text."""
-    if not content.strip():
-        return None
-    origins = _only_present(file.origins, key, content)
-    sources = _only_present(file.sources, key, content)
-    return DreamFile(content, origins, sources)
-
-
-# --- A fact that is deleted for good
-
-
-async def erase_from_dream(
-    store: BaseStore, actor: Actor, fact: Fact, began: journal.Began, *, dry_run: bool = False
-) -> int:
-    """Take a fact that is deleted for good out of a dream's files. Returns how many had it; with
-    `dry_run` it only counts.
-    """
-    dreams = DreamStore(store, actor, began)
-    stored = await dreams.read()
-    if stored.dream is None:
-        return 0
-    files = await platform.in_thread(_files_without_fact, stored.files, fact)
-    if files and not dry_run:
-        update = DreamUpdate(files)
-        await dreams.put_files(update)
-    return len(files)
-
-
-def _files_without_fact(files: Mapping[str, DreamFile], fact: Fact) -> FileUpdates:
-    """Those of these files that have a fact, without it. Blocks."""
-    updates = FileUpdates()
-    for key, file in files.items():
-        content = fact.cleaned(key, file.content)
-        is_in_content = content != file.content
-        if is_in_content or _is_in_origins(fact, file):
-            updates[key] = _with_content(key, file, content)
-    return updates
-
-
-def _is_in_origins(fact: Fact, file: DreamFile) -> bool:
-    """Whether a fact is an entry whose origins are known, also where the text no longer has it."""
-    for entry in file.origins:
-        text = text_of(entry)
-        if fact.is_in(text):
-            return True
-    return False
+    present_entries = set(entries(key, content))
+    values_of_present = dict[str, _Value]()
+    for entry, value in values_by_entry.items():
+        if entry in present_entries:
+            values_of_present[entry] = value
+    return values_of_present

@@ -11,11 +11,12 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation.dream_result import first_files
+from lasting_memory.consolidation.dream_store import DreamStore
 from lasting_memory.consolidation.dream_threads import Estimate, estimate, readable
-from lasting_memory.consolidation.dreams import Dream, DreamStore, DreamUpdate
+from lasting_memory.consolidation.dreams import Dream, DreamUpdate
 from lasting_memory.consolidation.kept_out import kept_out_in
 from lasting_memory.consolidation.owners import Owner
+from lasting_memory.consolidation.rebuilt_lines import first_files
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
@@ -50,7 +51,7 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
     files = await platform.in_thread(files_in, file_items)
     histories = await platform.in_thread(journal.histories_in, revisions, deployment.limits)
     changed_at = await readable(deployment, client.threads, owner)
-    first = await platform.in_thread(first_files, files, dict(histories), changed_at)
+    files_at_first = await platform.in_thread(first_files, files, dict(histories), changed_at)
     now = datetime.now(UTC)
     dream = Dream(
         id=uuid4().hex,
@@ -61,7 +62,7 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
         conversations=len(changed_at),
     )
     dreams = DreamStore(memory.store, memory.actor, memory.began)
-    has_begun = await dreams.begin(dream, first)
+    has_begun = await dreams.begin(dream, files_at_first)
     if not has_begun:
         return False
     await _plan(dreams, client, owner)
@@ -76,9 +77,9 @@ async def go_on_with_dream(
     """
     dreams = DreamStore(memory.store, memory.actor, memory.began)
     if dream.status != "reading":
-        going_on = replace(dream, status="reading", reason="", failures=0)
-        nothing = DreamUpdate()
-        is_put = await dreams.put_progress(going_on, nothing)
+        resumed_dream = replace(dream, status="reading", reason="", failures=0)
+        no_update = DreamUpdate()
+        is_put = await dreams.put_progress(resumed_dream, no_update)
         if not is_put:
             return False
     return await _plan(dreams, client, owner)
@@ -86,7 +87,7 @@ async def go_on_with_dream(
 
 async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
     """Plan a run for each dream that has none, as where a process died. Returns how many."""
-    planned = 0
+    number_planned = 0
     items = await store.asearch(namespaces.DREAMS, filter={"status": "reading"}, limit=_SWEPT)
     for item in items:
         assistant_id = str(item.value.get("assistant_id") or "")
@@ -101,8 +102,8 @@ async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
             logger.warning("A dream was not gone on with: %r.", error, exc_info=True)
             continue
         if is_planned:
-            planned += 1
-    return planned
+            number_planned += 1
+    return number_planned
 
 
 async def _plan(dreams: DreamStore, client: LangGraphClient, owner: Owner) -> bool:

@@ -13,8 +13,8 @@ from deepagents.backends.protocol import FileData
 from langgraph_sdk.client import ThreadsClient
 
 from lasting_memory.consolidation.dreams import Dream, StoredDream, ThreadUpdates
-from lasting_memory.consolidation.due import NewTurns, Positions, read_new_turns
 from lasting_memory.consolidation.kept_out import KeptOut
+from lasting_memory.consolidation.new_turns import NewTurns, Positions, read_new_turns
 from lasting_memory.consolidation.owners import Owner, owner_of
 from lasting_memory.consolidation.positions import Position
 from lasting_memory.conversations.marks import stays_out
@@ -33,9 +33,6 @@ _CALLS = 4
 CALL_TOKENS = 6_000
 # When conversations changed last, by id.
 TimeStamps = dict[str, str]
-
-
-# --- What there is to read
 
 
 async def readable(deployment: Deployment, threads: ThreadsClient, owner: Owner) -> TimeStamps:
@@ -64,10 +61,10 @@ async def unread_turns(
 ) -> NewTurns:
     """What the owner's conversations with these positions, by id, have that is new."""
     new_turns = NewTurns()
-    owned = owned_by(owner.actor, deployment.agents)
+    owner_metadata = owned_by(owner.actor, deployment.agents)
     for page in _pages(positions):
-        new_turns_of_page = await read_new_turns(threads, owned, page, kept_out)
-        new_turns.due.extend(new_turns_of_page.due)
+        new_turns_of_page = await read_new_turns(threads, owner_metadata, page, kept_out)
+        new_turns.due_conversations.extend(new_turns_of_page.due_conversations)
         new_turns.without_new_turns.update(new_turns_of_page.without_new_turns)
     return new_turns
 
@@ -87,7 +84,7 @@ def _pages(positions: Mapping[str, Position]) -> Iterator[Positions]:
 class LoadedDream:
     """A dream as a run of it has loaded it, with its files, and the conversations that there are."""
 
-    stored: StoredDream
+    stored_dream: StoredDream
     dream: Dream
     changed_at: Mapping[str, str]  # of each conversation, by id, as `readable`
     # Conversations that turned out to have no new turns. That is stored with the batch.
@@ -114,52 +111,52 @@ class LoadedDream:
 
     def _position_of(self, thread_id: str) -> Position:
         """How far a conversation is read."""
-        thread = self.stored.thread(thread_id)
+        thread = self.stored_dream.thread(thread_id)
         return thread.position
 
     def read_whole(self) -> set[str]:
         """The ids of the conversations that are read whole."""
-        read_whole = set[str]()
-        for thread_id in self.stored.threads:
+        ids_read_whole = set[str]()
+        for thread_id in self.stored_dream.threads:
             position = self._position_of(thread_id)
             changed_at = self.changed_at.get(thread_id)
             if changed_at == position.updated_at:
-                read_whole.add(thread_id)
-        return read_whole
+                ids_read_whole.add(thread_id)
+        return ids_read_whole
 
     def counted(self, dream: Dream) -> Dream:
         """A dream with the present numbers of conversations: all, read whole, and given up."""
-        read_whole = self.read_whole()
-        given_up = 0
-        for thread in self.stored.threads.values():
+        ids_read_whole = self.read_whole()
+        number_given_up = 0
+        for thread in self.stored_dream.threads.values():
             if _is_given_up(thread.position):
-                given_up += 1
+                number_given_up += 1
         return replace(
             dream,
             conversations=len(self.changed_at),
-            read=len(read_whole),
-            left_out=given_up,
+            read=len(ids_read_whole),
+            left_out=number_given_up,
         )
 
     def updates_without_new_turns(self) -> ThreadUpdates:
         """The updates of the conversations without new turns: what they replaced before stays."""
         updates = ThreadUpdates()
         for thread_id, position in self.without_new_turns.items():
-            thread = self.stored.thread(thread_id)
+            thread = self.stored_dream.thread(thread_id)
             updates[thread_id] = replace(thread, position=position)
         return updates
 
     def sources(self) -> dict[str, Source]:
         """Who vouches for the entries of the dream's files, by entry."""
         sources = dict[str, Source]()
-        for file in self.stored.files.values():
+        for file in self.stored_dream.files.values():
             sources.update(file.sources)
         return sources
 
     def files(self) -> dict[str, FileData]:
         """The dream's files, by key, as memory has files."""
         files = dict[str, FileData]()
-        for key, file in self.stored.files.items():
+        for key, file in self.stored_dream.files.items():
             files[key] = FileData(content=file.content, encoding="utf-8")
         return files
 
@@ -167,9 +164,6 @@ class LoadedDream:
 def _is_given_up(position: Position) -> bool:
     """Whether a conversation with this position is no longer read."""
     return position.setbacks >= MOST_SETBACKS
-
-
-# --- What it takes
 
 
 class Estimate(NamedTuple):
@@ -185,13 +179,13 @@ async def estimate(
 ) -> Estimate:
     """What it would take to read all of the owner's conversations."""
     changed_at = await readable(deployment, threads, owner)
-    unread = dict.fromkeys(changed_at, Position())
-    owned = owned_by(owner.actor, deployment.agents)
+    unread_positions = dict.fromkeys(changed_at, Position())
+    owner_metadata = owned_by(owner.actor, deployment.agents)
     tokens_said = 0
     messages = 0
-    for page in _pages(unread):
-        new_turns = await read_new_turns(threads, owned, page, kept_out)
-        for item in new_turns.due:
+    for page in _pages(unread_positions):
+        new_turns = await read_new_turns(threads, owner_metadata, page, kept_out)
+        for item in new_turns.due_conversations:
             tokens_said += item.tokens
             messages += len(item.conversation.turns)
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
@@ -204,9 +198,9 @@ async def estimate(
     return Estimate(tokens, conversations, messages)
 
 
-def _batches(total: int, most_in_one: int) -> int:
+def _batches(total: int, batch_size: int) -> int:
     """How many batches so many make."""
-    full_batches, rest = divmod(total, most_in_one)
-    if rest:
+    full_batches, remainder = divmod(total, batch_size)
+    if remainder:
         return full_batches + 1
     return full_batches

@@ -1,32 +1,35 @@
 """What is new in an owner's conversations (threads, for the platform) since they were consolidated.
 
-A conversation that *changed* has another time stamp than the `Position` that says what of it is
-consolidated (`positions.py`). It is *due* if it has new turns, too. `read_to` is the time before
+A conversation that changed (`changed_threads.py`) is *due* if it has new turns, too
+(`new_turns.py`). `read_to` is the time before
 which nothing of an owner is due: the item `<owner's key>` in `namespaces.reading` holds it, so that
 a run reads no further back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph_sdk.client import RunsClient, ThreadsClient
-from langgraph_sdk.schema import Thread, ThreadSelectField
 
-from lasting_memory import platform
-from lasting_memory.consolidation.batch import Due
-from lasting_memory.consolidation.kept_out import KeptOut, kept_out_in
-from lasting_memory.consolidation.owners import Owner, owner_of
-from lasting_memory.consolidation.positions import Position, hash_of, positions_of, put_positions
-from lasting_memory.conversations.marks import stays_out
+from lasting_memory.consolidation.batch import DueConversation
+from lasting_memory.consolidation.changed_threads import (
+    EARLIEST,
+    ChangedThread,
+    changed_in,
+    time_of,
+)
+from lasting_memory.consolidation.kept_out import kept_out_in
+from lasting_memory.consolidation.new_turns import read_new_turns
+from lasting_memory.consolidation.owners import Owner
+from lasting_memory.consolidation.positions import put_positions
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.recall import Turn, changed_since, conversation, owned_by, threads_by_id
+from lasting_memory.recall import changed_since, owned_by
 
 # Conversations that are read at once with all their messages.
 _READ_AT_ONCE = 20
@@ -34,38 +37,6 @@ _READ_AT_ONCE = 20
 _ENOUGH_CONVERSATIONS = 2
 # By so much `read_to` is earlier than the newest time stamp: turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
-EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-# How far conversations are consolidated, by id.
-Positions = dict[str, Position]
-
-
-class ChangedThread(NamedTuple):
-    """A thread that changed since it was consolidated, as the platform lists it."""
-
-    owner: Owner
-    thread: Thread
-    position: Position
-
-    @property
-    def thread_id(self) -> str:
-        return str(self.thread["thread_id"])
-
-    @property
-    def updated_at(self) -> str:
-        return str(self.thread["updated_at"])
-
-
-@dataclass(frozen=True, slots=True)
-class NewTurns:
-    """What threads have that is new: their new turns, and the present positions of those without
-    any, by id.
-    """
-
-    due: list[Due] = field(default_factory=list)
-    without_new_turns: Positions = field(default_factory=Positions)
-
-
-# --- What is due
 
 
 async def find_due(
@@ -76,38 +47,40 @@ async def find_due(
     began: journal.Began | None = None,
     *,
     runs: RunsClient | None = None,
-) -> list[Due]:
+) -> list[DueConversation]:
     """What `due_by` finds. The operation that it returns is carried out."""
     places = mark_places(owner.actor)
     items = await journal.all_items_of(store, places)
     marks = marks_in(owner, *items)
-    due, ops = await due_by(marks, deployment, threads, store, owner, began=began, runs=runs)
+    due_conversations, ops = await due_by(
+        marks, deployment, threads, store, owner, began=began, runs=runs
+    )
     await journal.put_unless_forgotten(store, ops, began)
-    return due
+    return due_conversations
 
 
 class Marks(NamedTuple):
     """What says which turns of an owner are new: `read_to`, and the items of `namespaces.kept_out`."""
 
     read_to: datetime
-    kept_out: Sequence[Item]
+    kept_out_items: Sequence[Item]
 
 
 def mark_places(actor: Actor) -> list[Namespace]:
     """The namespaces whose items `marks_in` takes, in this order."""
-    reading = namespaces.reading(actor)
-    kept_out = namespaces.kept_out(actor)
-    return [reading, kept_out]
+    reading_place = namespaces.reading(actor)
+    kept_out_place = namespaces.kept_out(actor)
+    return [reading_place, kept_out_place]
 
 
-def marks_in(owner: Owner, reading: Sequence[Item], kept_out: Sequence[Item]) -> Marks:
+def marks_in(owner: Owner, reading_items: Sequence[Item], kept_out_items: Sequence[Item]) -> Marks:
     """The marks of an owner, in all items of the two namespaces."""
     read_to = EARLIEST
-    for item in reading:
+    for item in reading_items:
         if item.key == owner.key:
             stamp = item.value.get("read_to")
             read_to = time_of(stamp)
-    return Marks(read_to, kept_out)
+    return Marks(read_to, kept_out_items)
 
 
 async def due_by(
@@ -119,7 +92,7 @@ async def due_by(
     *,
     began: journal.Began | None = None,
     runs: RunsClient | None = None,
-) -> tuple[list[Due], list[PutOp]]:
+) -> tuple[list[DueConversation], list[PutOp]]:
     """An owner's conversations with new turns, and the operation that stores the new `read_to`; no
     operation if nothing changed.
 
@@ -128,33 +101,35 @@ async def due_by(
     unless the owner was forgotten since the run `began`. `runs` tell what was being said when turns
     were kept out; None where nobody keeps any out.
     """
-    changed, newest = await _changed_of(owner, marks.read_to, deployment, threads, store)
-    if not changed:
+    changed_threads, newest_stamp = await _changed_of(
+        owner, marks.read_to, deployment, threads, store
+    )
+    if not changed_threads:
         return [], []
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
-    owned = owned_by(owner.actor, deployment.agents)
-    kept_out = await kept_out_in(marks.kept_out, runs)
-    due = list[Due]()
+    owner_metadata = owned_by(owner.actor, deployment.agents)
+    kept_out = await kept_out_in(marks.kept_out_items, runs)
+    due_conversations = list[DueConversation]()
     tokens = 0
-    unread = changed
-    while unread:
+    unread_threads = changed_threads
+    while unread_threads:
         is_batch_full = tokens > rules.batch_tokens
-        if is_batch_full and len(due) >= _ENOUGH_CONVERSATIONS:
+        if is_batch_full and len(due_conversations) >= _ENOUGH_CONVERSATIONS:
             break
-        page = unread[:_READ_AT_ONCE]
-        unread = unread[_READ_AT_ONCE:]
+        page = unread_threads[:_READ_AT_ONCE]
+        unread_threads = unread_threads[_READ_AT_ONCE:]
         positions = {item.thread_id: item.position for item in page}
-        new_turns = await read_new_turns(threads, owned, positions, kept_out)
+        new_turns = await read_new_turns(threads, owner_metadata, positions, kept_out)
         if new_turns.without_new_turns:
             await put_positions(store, owner.actor, new_turns.without_new_turns, began)
-        for item in new_turns.due:
-            due.append(item)
+        for item in new_turns.due_conversations:
+            due_conversations.append(item)
             tokens += item.tokens
-    read_to = newest
-    if due or unread:  # the oldest that changed is still to be consolidated
-        read_to = min(item.updated_at for item in changed)
+    read_to = newest_stamp
+    if due_conversations or unread_threads:  # the oldest that changed is still to be consolidated
+        read_to = min(item.updated_at for item in changed_threads)
     op = _read_to_op(owner, read_to)
-    return due, [op]
+    return due_conversations, [op]
 
 
 def _read_to_op(owner: Owner, stamp: str) -> PutOp:
@@ -165,126 +140,33 @@ def _read_to_op(owner: Owner, stamp: str) -> PutOp:
     return PutOp(place, owner.key, value, index=False)
 
 
-# --- New turns
-
-
-async def read_new_turns(
-    threads: ThreadsClient,
-    owned: Sequence[dict[str, str]],
-    positions: Mapping[str, Position],
-    kept_out: KeptOut,
-) -> NewTurns:
-    """What the threads with these positions, by id, have that is new. `owned` are the metadata of
-    their owner's threads, of which each has one.
-    """
-    thread_ids = list(positions)
-    fields: list[ThreadSelectField] = ["thread_id", "created_at", "updated_at", "values"]
-    listed = await threads_by_id(threads, thread_ids, owned, fields)
-    return await platform.in_thread(_new_turns, listed, positions, kept_out)
-
-
-def _new_turns(
-    threads: Sequence[Thread], positions: Mapping[str, Position], kept_out: KeptOut
-) -> NewTurns:
-    """What these threads, which the platform has given, have that is new. Blocks."""
-    new_turns = NewTurns()
-    for thread in threads:
-        talk = conversation(thread, speakers=("user", "assistant"))
-        position = positions[talk.thread_id]
-        new = list[Turn]()
-        for turn in kept_out.without(talk):
-            if hash_of(turn) not in position.seen:
-                new.append(turn)
-        if not new:
-            position = replace(position, updated_at=talk.updated_at, undone=0, failed=0)
-            new_turns.without_new_turns[talk.thread_id] = position
-            continue
-        part = replace(talk, turns=tuple(new))
-        messages = _messages_of(thread)
-        due = Due(part, position, messages=messages)
-        new_turns.due.append(due)
-    return new_turns
-
-
-def _messages_of(thread: Thread) -> list[object]:
-    """The messages of a thread as the platform gives them; none where it has no list of them."""
-    values = thread.get("values")
-    if not isinstance(values, Mapping):
-        return []
-    messages = values.get("messages")
-    return messages if isinstance(messages, list) else []
-
-
-# --- What changed
-
-
 async def _changed_of(
     owner: Owner,
-    since: datetime,
+    earliest: datetime,
     deployment: Deployment,
     threads: ThreadsClient,
     store: BaseStore,
 ) -> tuple[list[ChangedThread], str]:
-    """An owner's threads that changed, and not before `since`: those without setbacks first, and of
-    them the oldest.
+    """An owner's threads that changed, and not before `earliest`: those without setbacks first, and
+    of them the oldest.
 
-    And the newest time stamp of all threads since then, or `since` if there is none.
+    And the newest time stamp of all threads since then, or `earliest` if there is none.
     """
-    changed = list[ChangedThread]()
-    newest = since.isoformat()
-    since_microseconds = since.timestamp() * 1_000_000
+    changed_threads = list[ChangedThread]()
+    newest_stamp = earliest.isoformat()
+    earliest_microseconds = earliest.timestamp() * 1_000_000
     for metadata in owned_by(owner.actor, deployment.agents):
-        async for page in changed_since(threads, metadata, since_microseconds):
+        async for page in changed_since(threads, metadata, earliest_microseconds):
             for thread in page:
                 updated_at = str(thread["updated_at"])
-                newest = max(newest, updated_at)
+                newest_stamp = max(newest_stamp, updated_at)
             for item in await changed_in(page, deployment, store):
                 if item.owner == owner:
-                    changed.append(item)
-    changed.sort(key=_reading_order)
-    return changed, newest
+                    changed_threads.append(item)
+    changed_threads.sort(key=_reading_order)
+    return changed_threads, newest_stamp
 
 
 def _reading_order(item: ChangedThread) -> tuple[int, str]:
     """What says which thread is read first: the one with the least."""
     return item.position.setbacks, item.updated_at
-
-
-async def changed_in(
-    threads: Iterable[Thread], deployment: Deployment, store: BaseStore
-) -> list[ChangedThread]:
-    """Those of these threads that changed. Without temporary and marked ones, and those of no
-    owner.
-    """
-    listed = list[ChangedThread]()
-    for thread in threads:
-        if stays_out(thread):
-            continue
-        owner = owner_of(thread, deployment)
-        if owner is None:
-            continue
-        item = ChangedThread(owner, thread, position=Position())
-        listed.append(item)
-    # The positions of all of them are read at once.
-    keys = [(item.owner.actor, item.thread_id) for item in listed]
-    positions = await positions_of(store, keys)
-    changed = list[ChangedThread]()
-    for item, position in zip(listed, positions, strict=True):
-        if item.updated_at == position.updated_at:
-            continue
-        with_position = item._replace(position=position)
-        changed.append(with_position)
-    return changed
-
-
-def time_of(stamp: object) -> datetime:
-    """The time of a stamp in ISO format, in UTC where it names no zone; `EARLIEST` for anything
-    else.
-    """
-    try:
-        at = datetime.fromisoformat(str(stamp))
-    except ValueError:
-        return EARLIEST
-    if at.tzinfo is None:
-        return at.replace(tzinfo=UTC)
-    return at

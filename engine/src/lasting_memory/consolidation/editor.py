@@ -4,7 +4,6 @@ memory, or a checkpoint.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from deepagents import CompiledSubAgent, create_deep_agent
 from langchain.agents.middleware.types import (
@@ -18,7 +17,6 @@ from langchain.agents.middleware.types import (
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
 
 from lasting_memory.agent.answer_errors import NO_ANSWER
@@ -30,9 +28,10 @@ from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.stack import Middleware
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.whole_answers import whole_answers
-from lasting_memory.consolidation.drafts import CURRENT_DRAFT, READ_TOOL, Draft, draft_store
-from lasting_memory.consolidation.no_batch import NOTHING_NEW
-from lasting_memory.consolidation.permitted_changes import verbs
+from lasting_memory.consolidation.assignment import begin_attempt
+from lasting_memory.consolidation.change_kinds import verbs
+from lasting_memory.consolidation.drafts import CURRENT_DRAFT, Draft, draft_store
+from lasting_memory.consolidation.editor_tools import forget_lines, search_recent_conversations
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, KINDS, Deployment
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import INNER_DURABILITY, SPANS_WITHOUT_PAYLOAD
@@ -46,7 +45,6 @@ _REFUSED = {"messages": [AIMessage("Error: consolidation is not delegated; do it
 _NOBODY = CompiledSubAgent(
     name="general-purpose", description="Does nothing.", runnable=RunnableLambda(lambda _: _REFUSED)
 )
-_BECAUSE_CHARS = 200
 
 
 class TooManyStepsError(Exception):
@@ -61,7 +59,7 @@ class Ending:
 
     answer: AnyMessage | None = None
     failure: str = ""  # what the provider gave is no answer
-    too_long: str = ""  # it took too many steps
+    step_limit_sentence: str = ""  # it took too many steps
 
 
 async def edit(editor: Editor, draft: Draft, refusal: str) -> Ending:
@@ -69,11 +67,11 @@ async def edit(editor: Editor, draft: Draft, refusal: str) -> Ending:
     was refused; "" for the first one.
     """
     CURRENT_DRAFT.set(draft)
-    messages = await draft.begin(refusal)
+    messages = await begin_attempt(draft, refusal)
     try:
         answer = await last_answer(editor, messages)
     except TooManyStepsError as error:
-        return Ending(too_long=str(error))
+        return Ending(step_limit_sentence=str(error))
     except NO_ANSWER as error:
         return Ending(failure=str(error))
     return Ending(answer)
@@ -83,8 +81,8 @@ async def last_answer(editor: Editor, messages: Sequence[AnyMessage]) -> AnyMess
     """Run the editor on these messages. Returns its last message."""
     state = await editor.ainvoke({"messages": list(messages)})
     answers = state["messages"]
-    last: AnyMessage = answers[-1]
-    return last
+    last_message: AnyMessage = answers[-1]
+    return last_message
 
 
 def build_editor(d: Deployment, model: BaseChatModel | None = None) -> Editor:
@@ -126,13 +124,13 @@ def _system_prompt(d: Deployment) -> str:
     """
     prompt = d.prompt("consolidation.md")
     rules = d.consolidation or DEFAULT_CONSOLIDATION
-    may_not = {*KINDS} - rules.may
-    if not may_not:
+    forbidden_kinds = {*KINDS} - rules.may
+    if not forbidden_kinds:
         return prompt
     kinds = (
         d.prompt("consolidation_may.md")
         .replace("{may}", verbs(rules.may))
-        .replace("{may_not}", verbs(may_not, "or"))
+        .replace("{may_not}", verbs(forbidden_kinds, "or"))
     )
     return f"{prompt.rstrip()}\n\n{kinds}"
 
@@ -153,7 +151,7 @@ class ModelCalls(AgentMiddleware[AgentState[object], Context, object]):
 
         Raises `TooManyStepsError` in place of one call too many.
         """
-        shown_tools = [each for each in request.tools if not _is_hidden(each)]
+        shown_tools = [tool for tool in request.tools if not _is_hidden(tool)]
         request = request.override(tools=shown_tools)
         draft = CURRENT_DRAFT.get()
         if draft is None:  # a script
@@ -174,42 +172,3 @@ class ModelCalls(AgentMiddleware[AgentState[object], Context, object]):
 def _is_hidden(tool_of_request: object) -> bool:
     """Whether the model is not shown a tool of its request."""
     return getattr(tool_of_request, "name", None) in _HIDDEN_TOOLS
-
-
-# --- The model's tools
-
-
-@tool(READ_TOOL)
-async def search_recent_conversations() -> str:
-    """Read again what is new in this person's conversations since the last consolidation, oldest
-    first; or, where your task is about another text, that text.
-    """
-    draft = CURRENT_DRAFT.get()
-    return draft.text if draft else NOTHING_NEW
-
-
-@tool
-async def forget_lines(
-    path: str, lines: list[str], reason: Literal["outdated", "contradicted"], because: str = ""
-) -> str:
-    """Say which lines of a memory file are no longer true, before you remove or replace them. This
-    changes no file itself.
-
-    Args:
-        path: the file, e.g. /memories/topics/cooking.md. lines: each line as it stands there.
-        reason: outdated, where time has passed over them; contradicted, where something newer says
-        otherwise. because: why, in a few words for the person, e.g. "the launch was in May".
-    """
-    is_in_memory = path.startswith("/memories/")
-    if not is_in_memory or ".." in path:
-        return f"Error: '{path}' is not memory; use a path under /memories/."
-    draft = CURRENT_DRAFT.get()
-    if draft:
-        why = because[:_BECAUSE_CHARS] or reason
-        given_up = draft.given_up[path]
-        for raw_line in lines:
-            line = raw_line.strip()
-            given_up[line] = why
-            if reason == "contradicted":
-                draft.contradicted.add((path, line))
-    return f"Noted {len(lines)} lines; now change {path}."

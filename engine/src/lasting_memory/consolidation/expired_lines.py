@@ -34,14 +34,14 @@ OVER = "over"
 class ExpiredLines:
     """Finds the expired lines of a batch's files, and settles what becomes of them.
 
-    `written` says by key of a file when its lines were written, as far as that is known. `began` is
-    when the batch was read, in ISO format. `day` is the present day; None where the deployment has
-    no ends, and no line expires.
+    `times_written` says by key of a file when its lines were written, as far as that is known.
+    `began` is when the batch was read, in ISO format. `day` is the present day; None where the
+    deployment has no ends, and no line expires.
     """
 
     day: Day | None = None
     began: str = ""
-    written: Mapping[str, Written] = field(default_factory=dict)
+    times_written: Mapping[str, Written] = field(default_factory=dict)
 
     def numbers_in(self, key: str, text: str) -> frozenset[int]:
         """The numbers of a file's expired lines. Blocks."""
@@ -49,54 +49,53 @@ class ExpiredLines:
             return frozenset()
         if not has_ends(key):
             return frozenset()
-        written = self.written.get(key, {})
-        ends = ends_of_text(text, written, self.began, self.day)
+        times_written = self.times_written.get(key, {})
+        ends = ends_of_text(text, times_written, self.began, self.day)
         return numbers_over(ends)
 
     def current_text(self, key: str, text: str) -> str:
         """A file's text without its expired lines. Blocks."""
-        expired = self.numbers_in(key, text)
-        return without_lines(text, expired)
+        expired_numbers = self.numbers_in(key, text)
+        return without_lines(text, expired_numbers)
 
     def put_back(
-        self, changed: Sequence[Changed], contradicted: Collection[tuple[str, str]]
+        self, batch_changes: Sequence[Changed], contradicted_lines: Collection[tuple[str, str]]
     ) -> list[Changed]:
         """These changes with the expired lines that they drop back where they stood. A change of
         which nothing is left then is not among them. Blocks.
 
-        `contradicted` are lines that may go, as path and line. Nothing is put back that a change
-        moves, or puts in other words with its day.
+        `contradicted_lines` are lines that may go, as path and line. Nothing is put back that a
+        change moves, or puts in other words with its day.
         """
-        new = list[DatedLine]()
-        for change in changed:
-            new_here = new_dated_lines(change.before, change.after)
-            new += new_here
-        result = list[Changed]()
-        for change in changed:
-            mended = self._with_dropped(change, contradicted, new)
-            changes_text = mended.before != mended.after
-            if mended.deleted or changes_text:
-                result.append(mended)
-        return result
+        new_lines = list[DatedLine]()
+        for change in batch_changes:
+            new_lines += new_dated_lines(change.before, change.after)
+        mended_changes = list[Changed]()
+        for change in batch_changes:
+            mended_change = self._with_dropped(change, contradicted_lines, new_lines)
+            changes_text = mended_change.before != mended_change.after
+            if mended_change.deleted or changes_text:
+                mended_changes.append(mended_change)
+        return mended_changes
 
     def _with_dropped(
         self,
         change: Changed,
-        contradicted: Collection[tuple[str, str]],
-        new: Sequence[DatedLine],
+        contradicted_lines: Collection[tuple[str, str]],
+        new_lines: Sequence[DatedLine],
     ) -> Changed:
-        """A change with the expired lines that it drops. `new` are the new lines of all changes."""
-        before = change.before
-        lines = before.split("\n")
-        expired = self.numbers_in(change.key, before)
-        numbers = set[int]()
-        for number in dropped_lines(before, change.after, expired, new):
+        """A change with the expired lines that it drops. `new_lines` are those of all changes."""
+        text_before = change.before
+        lines = text_before.split("\n")
+        expired_numbers = self.numbers_in(change.key, text_before)
+        restored_numbers = set[int]()
+        for number in dropped_lines(text_before, change.after, expired_numbers, new_lines):
             line = lines[number].strip()
-            if (change.path, line) not in contradicted:
-                numbers.add(number)
-        if not numbers:
+            if (change.path, line) not in contradicted_lines:
+                restored_numbers.add(number)
+        if not restored_numbers:
             return change
-        text = with_lines_restored(before, change.after, numbers)
+        text = with_lines_restored(text_before, change.after, restored_numbers)
         return replace(change, after=text, deleted=False)
 
     def changes_without(
@@ -107,40 +106,40 @@ class ExpiredLines:
 
         An expired line goes also where the tidy moved it to another file.
         """
-        expired = self._texts_in(base)
-        expired_anywhere = set[str]()
-        for lines in expired.values():
-            expired_anywhere |= lines
-        cleaned = dict[str, FileData]()
+        expired_by_key = self._texts_in(base)
+        all_expired_lines = set[str]()
+        for lines in expired_by_key.values():
+            all_expired_lines |= lines
+        cleaned_files = dict[str, FileData]()
         for key, file in files.items():
             file_before = base.get(key)
             lines_before = _stripped_lines(file_before)
-            moved_here = expired_anywhere - lines_before
-            expired_here = expired.get(key, set())
-            gone = expired_here | moved_here
-            cleaned[key] = _without(file, gone)
+            lines_moved_here = all_expired_lines - lines_before
+            expired_lines_here = expired_by_key.get(key, set())
+            lines_to_drop = expired_lines_here | lines_moved_here
+            cleaned_files[key] = _without(file, lines_to_drop)
         reasons = dict[str, dict[str, str]]()
-        for key, lines in expired.items():
+        for key, lines in expired_by_key.items():
             if not lines:
                 continue
             path = f"/memories{key}"
             reasons[path] = dict.fromkeys(lines, OVER)
-        changed = changes(base, cleaned)
-        return changed, reasons
+        batch_changes = changes(base, cleaned_files)
+        return batch_changes, reasons
 
     def _texts_in(self, files: Mapping[str, FileData]) -> dict[str, set[str]]:
         """The expired lines of these files by key; none of a file that is no text. Blocks."""
-        expired = dict[str, set[str]]()
+        expired_by_key = dict[str, set[str]]()
         for key, file in files.items():
-            expired[key] = set()
+            expired_by_key[key] = set()
             if file["encoding"] != "utf-8":
                 continue
             text = file["content"]
             lines = text.split("\n")
             for number in self.numbers_in(key, text):
                 line = lines[number].strip()
-                expired[key].add(line)
-        return expired
+                expired_by_key[key].add(line)
+        return expired_by_key
 
 
 def _stripped_lines(file: FileData | None) -> set[str]:
@@ -153,15 +152,15 @@ def _stripped_lines(file: FileData | None) -> set[str]:
     return lines
 
 
-def _without(file: FileData, gone: Collection[str]) -> FileData:
+def _without(file: FileData, lines_to_drop: Collection[str]) -> FileData:
     """A file without these lines. A file that is no text stays as it is."""
-    if not gone:
+    if not lines_to_drop:
         return file
     if file["encoding"] != "utf-8":
         return file
-    lines_left = list[str]()
+    remaining_lines = list[str]()
     for line in file["content"].split("\n"):
-        if line.strip() not in gone:
-            lines_left.append(line)
-    content = "\n".join(lines_left)
+        if line.strip() not in lines_to_drop:
+            remaining_lines.append(line)
+    content = "\n".join(remaining_lines)
     return FileData(content=content, encoding="utf-8")

@@ -1,8 +1,9 @@
 """The facts of a text, and comparing them with others.
 
-A *fact* is a line of text that is no heading and no comment. Its *key* are its words, in order and
-in lower case. A fact is kept while its words and numbers remain in one line of any file, in another
-order, place or form. This compares words, not meanings, and reads no Markdown.
+A *fact* is a line of text that is no heading and no comment. Its *line words* are its words, in
+order and in lower case: by them it is known. A fact is kept while its words and numbers remain in one
+line of any file, in another order, place or form. This compares words, not meanings, and reads no
+Markdown.
 
 How much a word counts in a comparison is its *weight*: the fewer facts have it, the more
 (`weights_of`).
@@ -23,12 +24,12 @@ from lasting_memory.memory.proposals import Changed
 from lasting_memory.words import normalized
 from lasting_memory.words import words as words_of
 
-Key = tuple[str, ...]  # a line's words, whatever stands between them
+LineWords = tuple[str, ...]  # a line's words, in order, whatever stands between them
 TextFile = tuple[str, str]  # its path and its text
-Lines = dict[Key, str]  # lines by their keys
+Lines = dict[LineWords, str]  # lines by their words
 Stems = frozenset[str]  # the stems of a line's words
 Weights = Mapping[str, float]  # how much words and stems count
-Findings = dict[tuple[str, Key], str]  # lines by path and key, each with what is to be said of it
+Findings = dict[tuple[str, LineWords], str]  # by path and line, what is to be said of it
 
 # A line that is much longer than a fact (so many times, plus so many words) does not keep it.
 _JOINED = 4
@@ -69,27 +70,27 @@ def facts_in(text: str, path: str = "") -> Lines:
 
 
 def facts_of(files: Iterable[TextFile]) -> Lines:
-    """The facts in files, as lines by their keys; of several with one key the first."""
+    """The facts in files, as lines by their words; of several with the same words the first."""
     facts = Lines()
-    for key, line in fact_lines(files):
-        facts.setdefault(key, line)
+    for line_words, line in fact_lines(files):
+        facts.setdefault(line_words, line)
     return facts
 
 
-def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[Key, str]]:
-    """The keys and lines of all facts in files, also those with the key of another."""
+def fact_lines(files: Iterable[tuple[str, str]]) -> Iterator[tuple[LineWords, str]]:
+    """The words and lines of all facts in files, also those with the same words as another."""
     for path, content in files:
         text = content
         if path.endswith(".json"):
             text = fields_of(content)
-        without_comments = _COMMENT.sub("", text)
-        for raw_line in without_comments.split("\n"):
+        text_without_comments = _COMMENT.sub("", text)
+        for raw_line in text_without_comments.split("\n"):
             line = raw_line.strip()
             if _HEADING.match(line):
                 continue
-            key = key_of(line)
-            if key:
-                yield key, line
+            line_words = line_words_of(line)
+            if line_words:
+                yield line_words, line
 
 
 def fields_of(text: str) -> str:
@@ -114,8 +115,8 @@ def unmarked(line: str) -> str:
     return SOURCE.sub(" ", line)
 
 
-def key_of(line: str) -> Key:
-    """A line's words without its source and its end. The key of a line without words is its text,
+def line_words_of(line: str) -> LineWords:
+    """A line's words without its source and its end. Those of a line without words are its text,
     such as an emoji; () for one of ASCII characters alone, which is no fact.
     """
     text = _normal(line)
@@ -131,8 +132,8 @@ def key_of(line: str) -> Key:
 
 def _normal(line: str) -> str:
     """A line as it is compared: without invisible joiners, in lower case."""
-    joined = line.translate(_WITHOUT_JOINERS)
-    return normalized(joined).casefold()
+    text_without_joiners = line.translate(_WITHOUT_JOINERS)
+    return normalized(text_without_joiners).casefold()
 
 
 def is_heading(line: str) -> bool:
@@ -145,145 +146,147 @@ def is_heading(line: str) -> bool:
 
 def is_plain(line: str) -> bool:
     """Whether a line is text, without markup outside of backticks and invisible characters."""
-    without_code = _CODE.sub("", line)
-    if _MARKUP.search(without_code):
+    text_without_code = _CODE.sub("", line)
+    if _MARKUP.search(text_without_code):
         return False
     if line.isprintable():
         return True
-    without_tabs = _normal(line).replace("\t", " ")
-    return without_tabs.isprintable()
+    text_without_tabs = _normal(line).replace("\t", " ")
+    return text_without_tabs.isprintable()
 
 
 def differences(change: Changed) -> tuple[Lines, Lines]:
     """The facts that a change takes out, and those that it adds. Blocks."""
     path = change.path
     # Lines that are in both texts need no look.
-    differing = change.beyond(change.before)
-    before = facts_in(differing.before, path)
-    after = facts_in(differing.after, path)
-    removed = _without(before, after)
-    added = _without(after, before)
-    return removed, added
+    differing_part = change.beyond(change.before)
+    facts_before = facts_in(differing_part.before, path)
+    facts_after = facts_in(differing_part.after, path)
+    removed_lines = _without(facts_before, facts_after)
+    added_lines = _without(facts_after, facts_before)
+    return removed_lines, added_lines
 
 
-def _without(facts: Mapping[Key, str], others: Collection[Key]) -> Lines:
-    """The facts that are not among the others."""
-    remaining = Lines()
-    for key, line in facts.items():
-        if key not in others:
-            remaining[key] = line
-    return remaining
+def _without(facts: Mapping[LineWords, str], other_facts: Collection[LineWords]) -> Lines:
+    """The facts that are not among these others."""
+    remaining_facts = Lines()
+    for line_words, line in facts.items():
+        if line_words not in other_facts:
+            remaining_facts[line_words] = line
+    return remaining_facts
 
 
 class Facts:
     """Facts, for comparison with others.
 
     They are given as lines by their keys. A fact that is compared with them is given as its stems
-    (`words`), with the weights of all words. Which share of its words they must have, `rules` say.
+    (`stems`), with the weights of all words. Which share of its words they must have, `rules` say.
     """
 
     def __init__(
         self,
-        facts: Mapping[Key, str],
+        facts: Mapping[LineWords, str],
         language: str | None = None,
         rules: Consolidation = DEFAULT_CONSOLIDATION,
     ) -> None:
-        """Take lines by their keys. `language` tells how to stem; None: that of the lines."""
+        """Take lines by their words. `language` tells how to stem; None: that of the lines."""
         self.facts = facts
         self.language = language or _language_of(facts.values())
         # A little less than the share, because sums of fractions are not exact.
         self._share = rules.fact_words_kept - 1e-9
 
-    def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
-        """The lines of facts from before that these do not keep, and whose keys are not `given_up`.
+    def lost(
+        self, earlier_facts: Mapping[LineWords, str], given_up_facts: Collection[LineWords]
+    ) -> list[str]:
+        """The lines of earlier facts that these do not keep, and that are not given up.
 
         Blocks for about a second per 256 KiB.
         """
-        gone = before.keys() - self.facts.keys()
-        gone.difference_update(given_up)
-        if not gone:
+        missing_facts = earlier_facts.keys() - self.facts.keys()
+        missing_facts.difference_update(given_up_facts)
+        if not missing_facts:
             return []
-        facts_before = Facts(before, self.language)
-        weights = weights_of(facts_before.words.values())
-        lost = list[str]()
-        for key, words in facts_before.words.items():
-            if key not in gone:
+        compared_facts = Facts(earlier_facts, self.language)
+        weights = weights_of(compared_facts.stems.values())
+        lost_lines = list[str]()
+        for line_words, stems in compared_facts.stems.items():
+            if line_words not in missing_facts:
                 continue
-            is_kept = self.has_fact(words, weights)
+            is_kept = self.has_fact(stems, weights)
             if not is_kept:
-                line = before[key]
-                lost.append(line)
-        return lost
+                line = earlier_facts[line_words]
+                lost_lines.append(line)
+        return lost_lines
 
-    def has_fact(self, fact: Stems, weights: Weights) -> bool:
+    def has_fact(self, fact_stems: Stems, weights: Weights) -> bool:
         """Whether one of the lines keeps a fact (`keeping`)."""
-        first = next(self.keeping(fact, weights), None)
-        return first is not None
+        first_line = next(self.keeping(fact_stems, weights), None)
+        return first_line is not None
 
-    def keeping(self, fact: Stems, weights: Weights) -> Iterator[Key]:
-        """The keys of the lines that have all of a fact's numbers and enough of its words, and do
-        not say much more.
+    def keeping(self, fact_stems: Stems, weights: Weights) -> Iterator[LineWords]:
+        """The lines that have all of a fact's numbers and enough of its words, and do not say much
+        more.
         """
-        words_of_joined_facts = _JOINED * len(fact)
+        words_of_joined_facts = _JOINED * len(fact_stems)
         max_words = words_of_joined_facts + _ADDED
-        for key in self.saying(fact, weights):
-            words = self.words[key]
-            if len(words) <= max_words:
-                yield key
+        for line_words in self.saying(fact_stems, weights):
+            stems = self.stems[line_words]
+            if len(stems) <= max_words:
+                yield line_words
 
-    def saying(self, fact: Stems, weights: Weights) -> Iterator[Key]:
+    def saying(self, fact_stems: Stems, weights: Weights) -> Iterator[LineWords]:
         """As `keeping`, also lines that say much more than the fact."""
-        lines_with_word = list[list[Key]]()
-        for word in fact:
-            lines = self._by_word.get(word)
+        lines_with_word = list[list[LineWords]]()
+        for stem in fact_stems:
+            lines = self._lines_by_word.get(stem)
             if lines:
                 lines_with_word.append(lines)
         lines_with_word.sort(key=len)
         rarest_first = chain.from_iterable(lines_with_word)
         candidates = dict.fromkeys(rarest_first)
-        for key in islice(candidates, _CANDIDATES):
-            stems = self.words[key]
-            words = stems.union(key)
-            if self.has_enough_words(fact, words, weights):
-                yield key
+        for line_words in islice(candidates, _CANDIDATES):
+            stems = self.stems[line_words]
+            words = stems.union(line_words)
+            if self.has_enough_words(fact_stems, words, weights):
+                yield line_words
 
-    def has_enough_words(self, fact: Stems, words: Collection[str], weights: Weights) -> bool:
+    def has_enough_words(self, fact_stems: Stems, words: Collection[str], weights: Weights) -> bool:
         """Whether these words are enough of a fact's, with all of its numbers. Their weight is
         compared with the weight of the whole fact.
         """
         weight = 0.0
         weight_there = 0.0
-        for word in fact:
-            weight += weights[word]
-            if word in words:
-                weight_there += weights[word]
-            elif any(map(str.isdigit, word)):  # no number may be missing
+        for stem in fact_stems:
+            weight += weights[stem]
+            if stem in words:
+                weight_there += weights[stem]
+            elif any(map(str.isdigit, stem)):  # no number may be missing
                 return False
-        enough = self._share * weight
-        return weight_there >= enough
+        least_weight = self._share * weight
+        return weight_there >= least_weight
 
     @cached_property
-    def words(self) -> dict[Key, Stems]:
+    def stems(self) -> dict[LineWords, Stems]:
         """The stems of each line without stop words; all words of a line of stop words."""
-        words = dict[Key, Stems]()
-        for key, line in self.facts.items():
+        stems_by_line = dict[LineWords, Stems]()
+        for line_words, line in self.facts.items():
             text = unmarked(line)
             stems = recall.stems(text, self.language)
-            words_or_all = stems or key
-            words[key] = frozenset(words_or_all)
-        return words
+            stems_or_words = stems or line_words
+            stems_by_line[line_words] = frozenset(stems_or_words)
+        return stems_by_line
 
     @cached_property
-    def _by_word(self) -> Mapping[str, list[Key]]:
+    def _lines_by_word(self) -> Mapping[str, list[LineWords]]:
         """Some of the lines with each word."""
-        by_word = defaultdict[str, list[Key]](list)
-        for key, stems in self.words.items():
-            words = stems.union(key)
+        lines_by_word = defaultdict[str, list[LineWords]](list)
+        for line_words, stems in self.stems.items():
+            words = stems.union(line_words)
             for word in words:
-                lines = by_word[word]
+                lines = lines_by_word[word]
                 if len(lines) < _CANDIDATES:
-                    lines.append(key)
-        return by_word
+                    lines.append(line_words)
+        return lines_by_word
 
 
 def _language_of(lines: Iterable[str]) -> str:
@@ -309,26 +312,26 @@ def weights_of(facts: Collection[Stems]) -> Weights:
 
 
 def covered(
-    entries: Mapping[Key, str],
-    lines: Mapping[Key, str],
+    entries: Mapping[LineWords, str],
+    lines: Mapping[LineWords, str],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
-) -> set[Key]:
-    """The keys of those entries that the lines say.
+) -> set[LineWords]:
+    """The words of those entries that the lines say.
 
     A line says an entry if it has enough of the entry's words, or the entry of the line's. Blocks.
     """
-    covered_keys = entries.keys() & lines.keys()
-    other_entries = _without(entries, covered_keys)
+    covered_facts = entries.keys() & lines.keys()
+    other_entries = _without(entries, covered_facts)
     line_facts = Facts(lines, rules=rules)
     entry_facts = Facts(other_entries, line_facts.language, rules)
-    words_of_lines = line_facts.words
-    words_of_entries = entry_facts.words
-    all_words = [*words_of_lines.values(), *words_of_entries.values()]
-    weights = weights_of(all_words)
-    for key, words in words_of_entries.items():
-        if line_facts.has_fact(words, weights):
-            covered_keys.add(key)
-    for words in words_of_lines.values():
-        entries_of_line = entry_facts.saying(words, weights)
-        covered_keys.update(entries_of_line)
-    return covered_keys
+    stems_of_lines = line_facts.stems
+    stems_of_entries = entry_facts.stems
+    all_stems = [*stems_of_lines.values(), *stems_of_entries.values()]
+    weights = weights_of(all_stems)
+    for line_words, stems in stems_of_entries.items():
+        if line_facts.has_fact(stems, weights):
+            covered_facts.add(line_words)
+    for stems in stems_of_lines.values():
+        entries_of_line = entry_facts.saying(stems, weights)
+        covered_facts.update(entries_of_line)
+    return covered_facts

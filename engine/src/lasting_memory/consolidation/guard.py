@@ -1,8 +1,9 @@
 """Judges a batch's changes: whether they keep the facts of memory, and say only what stands in
-their source.
+their usable texts.
 
 An *objection* refuses all changes of a batch. *Findings* are single lines that are left out of it,
-by path and key (`facts.py`). A batch's *source* are the files and texts that it may use.
+by path and words (`facts.py`). A batch's *usable texts* are the files and texts that its new lines may
+say again.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,14 +15,14 @@ from lasting_memory.consolidation.changed_places import changed_places
 from lasting_memory.consolidation.facts import (
     Facts,
     Findings,
-    Key,
+    LineWords,
     TextFile,
     differences,
     facts_in,
     facts_of,
     fields_of,
     is_plain,
-    key_of,
+    line_words_of,
     unmarked,
     weights_of,
 )
@@ -46,40 +47,39 @@ class Objection(NamedTuple):
 
 
 def objection(
-    changed: Sequence[Changed],
-    given_up: Mapping[str, Collection[str]],
+    batch_changes: Sequence[Changed],
+    given_up_lines: Mapping[str, Collection[str]],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
-    others: Iterable[TextFile] = (),
+    unchanged_files: Iterable[TextFile] = (),
 ) -> Objection | None:
     """The first reason to refuse a batch's changes; None if there is none.
 
     A fact may move from one file to another. Blocks.
 
-    `given_up`: by path, the lines that the model named as outdated or contradicted
-    (`forget_lines`). `others`: files that have not changed, in which a fact may stand as well.
+    `given_up_lines`: by path, the lines that the model named as outdated or contradicted
+    (`forget_lines`). `unchanged_files`: files that have not changed, in which a fact may stand as well.
     """
     files_after = list[TextFile]()
-    for change in changed:
+    for change in batch_changes:
         files_after.append((change.path, change.after))
-    files_after += others
-    facts_after = facts_of(files_after)
-    after = Facts(facts_after, rules=rules)
-    for change in changed:
-        lines_given_up = given_up.get(change.path, ())
-        objection_here = _objection_to(change, after, lines_given_up, rules)
+    files_after += unchanged_files
+    facts_after = Facts(facts_of(files_after), rules=rules)
+    for change in batch_changes:
+        given_up_here = given_up_lines.get(change.path, ())
+        objection_here = _objection_to(change, facts_after, given_up_here, rules)
         if objection_here:
             return objection_here
     return None
 
 
 def _objection_to(
-    change: Changed, after: Facts, given_up: Iterable[str], rules: Consolidation
+    change: Changed, facts_after: Facts, given_up_lines: Iterable[str], rules: Consolidation
 ) -> Objection | None:
     """The reason to refuse one change: it is of a skill, adds what is no plain text, or loses too
     many facts. None if there is none.
 
-    `after` has the facts of all files after the changes, and `given_up` the lines of this file that
-    the model named.
+    `facts_after` has the facts of all files after the changes, and `given_up_lines` the lines of this
+    file that the model named.
     """
     path = change.path
     if change.key.startswith("/skills/"):
@@ -92,24 +92,24 @@ def _objection_to(
             f"characters: {odd_line[:_LINE_CHARS]!r}."
         )
         return Objection("not_plain", reason, [odd_line])
-    lost = _lost_facts(change, after, given_up, rules)
-    if lost:
-        first_lost = [line[:_LINE_CHARS] for line in lost[:_LINES_TOLD]]
-        lines = "; ".join(first_lost)
+    lost_lines = _lost_facts(change, facts_after, given_up_lines, rules)
+    if lost_lines:
+        first_lines = [line[:_LINE_CHARS] for line in lost_lines[:_LINES_TOLD]]
+        lines = "; ".join(first_lines)
         reason = (
-            f"{path} would lose {len(lost)} lines that were not given to forget_lines as outdated "
+            f"{path} would lose {len(lost_lines)} lines that were not given to forget_lines as outdated "
             f"or contradicted: {lines}. Only plain text counts, no line in a comment."
         )
-        return Objection("would_lose", reason, lost)
+        return Objection("would_lose", reason, lost_lines)
     return None
 
 
 def _odd_line(change: Changed) -> str | None:
     """The first in order of the new lines that are no plain text; None if there is none."""
-    before = _lines_of(change.before)
-    after = _lines_of(change.after)
-    new = sorted(after - before)
-    for line in new:
+    lines_before = _lines_of(change.before)
+    lines_after = _lines_of(change.after)
+    new_lines = sorted(lines_after - lines_before)
+    for line in new_lines:
         if not is_plain(line):
             return line
     return None
@@ -117,80 +117,80 @@ def _odd_line(change: Changed) -> str | None:
 
 def _lines_of(text: str) -> set[str]:
     """The lines of a text, whichever line breaks it has."""
-    with_newlines = text.replace("\r\n", "\n")
-    return set(with_newlines.split("\n"))
+    text_with_newlines = text.replace("\r\n", "\n")
+    return set(text_with_newlines.split("\n"))
 
 
 def _lost_facts(
-    change: Changed, after: Facts, given_up: Iterable[str], rules: Consolidation
+    change: Changed, facts_after: Facts, given_up_lines: Iterable[str], rules: Consolidation
 ) -> list[str]:
     """The facts that a change loses, if they are more than a batch may remove without a reason
     (`Consolidation.removable_share`); else [].
     """
-    before = facts_in(change.before, change.path)
-    lines_given_up = [(change.path, line) for line in given_up]
-    keys_given_up = facts_of(lines_given_up)
-    lost = after.lost(before, keys_given_up)
-    unexplained = 0
-    for key in before:
-        is_gone = key not in after.facts
-        is_explained = is_gone and key in keys_given_up
+    facts_before = facts_in(change.before, change.path)
+    given_up_texts = [(change.path, line) for line in given_up_lines]
+    given_up_facts = facts_of(given_up_texts)
+    lost_lines = facts_after.lost(facts_before, given_up_facts)
+    number_unexplained = 0
+    for line_words in facts_before:
+        is_gone = line_words not in facts_after.facts
+        is_explained = is_gone and line_words in given_up_facts
         if not is_explained:
-            unexplained += 1
-    removable = unexplained * rules.removable_share
-    if len(lost) > removable:
-        return lost
+            number_unexplained += 1
+    most_removable = number_unexplained * rules.removable_share
+    if len(lost_lines) > most_removable:
+        return lost_lines
     return []
 
 
 def invented(
-    changed: Sequence[Changed],
-    source: Sequence[TextFile],
+    batch_changes: Sequence[Changed],
+    usable_texts: Sequence[TextFile],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> Findings:
-    """The new lines that say what is not in the source.
+    """The new lines that say what is not in the usable texts.
 
-    A line is in the source where all of its numbers and names (capitalised, not first in the line)
+    A line is in them where all of its numbers and names (capitalised, not first in the line)
     are there, and enough of its words. The names of the changed files, and of a profile's fields,
     count as said. Blocks.
     """
-    source_facts = Facts(facts_of(source), rules=rules)
-    weights = weights_of(source_facts.words.values())
-    sayable_words = _sayable_words(changed, source, source_facts.language)
+    usable_facts = Facts(facts_of(usable_texts), rules=rules)
+    weights = weights_of(usable_facts.stems.values())
+    sayable_words = _sayable_words(batch_changes, usable_texts, usable_facts.language)
     findings = Findings()
-    for change in changed:
-        _, new = differences(change)
-        facts = Facts(new, source_facts.language)
-        for key, words in facts.words.items():
-            line = new[key]
+    for change in batch_changes:
+        _, new_lines = differences(change)
+        facts = Facts(new_lines, usable_facts.language)
+        for line_words, stems in facts.stems.items():
+            line = new_lines[line_words]
             has_its_names = _names(line) <= sayable_words
-            if has_its_names and source_facts.has_enough_words(words, sayable_words, weights):
+            if has_its_names and usable_facts.has_enough_words(stems, sayable_words, weights):
                 continue
-            place = (change.path, key)
-            findings[place] = line
+            finding_key = (change.path, line_words)
+            findings[finding_key] = line
     return findings
 
 
 def _sayable_words(
-    changed: Sequence[Changed], source: Sequence[TextFile], language: str
+    batch_changes: Sequence[Changed], usable_texts: Sequence[TextFile], language: str
 ) -> set[str]:
-    """The words, and their stems, that a new line may say: those of the source and its paths, of the
-    changed files' paths, and of the names of fields in JSON files.
+    """The words, and their stems, that a new line may say: those of the usable texts and their paths,
+    of the changed files' paths, and of the names of fields in JSON files.
     """
     texts = list[str]()
-    for path, text in source:
+    for path, text in usable_texts:
         texts += (path, text)
-    for change in changed:
+    for change in batch_changes:
         texts.append(change.path)
         if change.key.endswith(".json"):
             texts += _field_names(change.after)
-    sayable = set[str]()
+    sayable_words = set[str]()
     for text in texts:
         stems = recall.stems(text, language)
-        sayable.update(stems)
+        sayable_words.update(stems)
         words = words_of(text)
-        sayable.update(words)
-    return sayable
+        sayable_words.update(words)
+    return sayable_words
 
 
 def _field_names(text: str) -> list[str]:
@@ -213,23 +213,25 @@ def _names(line: str) -> set[str]:
     return names
 
 
-def without(changes: Sequence[Changed], findings: Collection[tuple[str, Key]]) -> list[Changed]:
-    """The changes without these lines, which are given by path and key.
+def without(
+    batch_changes: Sequence[Changed], findings: Collection[tuple[str, LineWords]]
+) -> list[Changed]:
+    """The changes without these lines, which are given by path and words.
 
     What such a line replaced stays. A JSON file with such a line changes in nothing. Blocks.
     """
-    touched = {path for path, _ in findings}
+    paths_with_findings = {path for path, _ in findings}
     untouched_changes = list[Changed]()
     cleaned_changes = list[Changed]()
-    for change in changes:
-        if change.path not in touched:
+    for change in batch_changes:
+        if change.path not in paths_with_findings:
             untouched_changes.append(change)
         elif not change.path.endswith(".json"):
             cleaned_changes += _cleaned(change, findings)
     return [*untouched_changes, *cleaned_changes]
 
 
-def _cleaned(change: Changed, findings: Collection[tuple[str, Key]]) -> list[Changed]:
+def _cleaned(change: Changed, findings: Collection[tuple[str, LineWords]]) -> list[Changed]:
     """A change without these lines; [] if nothing of it is left."""
     text = _text_without(change, findings)
     if text == change.before:
@@ -237,21 +239,21 @@ def _cleaned(change: Changed, findings: Collection[tuple[str, Key]]) -> list[Cha
     has_facts = bool(facts_in(text))
     if not change.before and not has_facts:
         return []
-    cleaned = replace(change, after=text, deleted=False)
-    return [cleaned]
+    cleaned_change = replace(change, after=text, deleted=False)
+    return [cleaned_change]
 
 
-def _text_without(change: Changed, findings: Collection[tuple[str, Key]]) -> str:
+def _text_without(change: Changed, findings: Collection[tuple[str, LineWords]]) -> str:
     """The text after a change without these lines, and with what they replaced."""
-    result = list[str]()
+    lines_after = list[str]()
     for place in changed_places(change):
-        put = list[str]()
-        for line in place.put:
-            if (change.path, key_of(line)) not in findings:
-                put.append(line)
-        result += place.unchanged
-        if len(put) < len(place.put):
-            replaced = [line for line in place.taken if line not in put]
-            result += replaced
-        result += put
-    return "\n".join(result)
+        remaining_lines = list[str]()
+        for line in place.new_lines:
+            if (change.path, line_words_of(line)) not in findings:
+                remaining_lines.append(line)
+        lines_after += place.unchanged_lines
+        if len(remaining_lines) < len(place.new_lines):
+            restored_lines = [line for line in place.old_lines if line not in remaining_lines]
+            lines_after += restored_lines
+        lines_after += remaining_lines
+    return "\n".join(lines_after)

@@ -37,7 +37,9 @@ class IdleTrigger(CalledByBounds):
         super().__init__()
         self._deployment = deployment
         self._delay = delay
-        self._planning: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
+        self._planning_tasks: set[asyncio.Task[None]] = (
+            set()
+        )  # the event loop itself keeps no task alive
 
     async def awrap_model_call(
         self,
@@ -60,8 +62,8 @@ class IdleTrigger(CalledByBounds):
     def _plan_soon(self, runtime: Runtime[Context]) -> None:
         """Plan in the background, so that the turn neither waits nor fails."""
         task = asyncio.create_task(self._plan(runtime))
-        self._planning.add(task)
-        task.add_done_callback(self._planning.discard)
+        self._planning_tasks.add(task)
+        task.add_done_callback(self._planning_tasks.discard)
 
     async def _plan(self, runtime: Runtime[Context]) -> None:
         """Plan a consolidation for the run's owner. Logs an error instead of raising it."""

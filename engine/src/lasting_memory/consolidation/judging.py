@@ -2,8 +2,8 @@
 
 The verdict says what may be committed, what is left out, and why nothing may be committed. Single
 lines are left out: those that bring back what the person took back (*returning*), that say what
-stands nowhere in the texts that a draft may use (*invented*; `Draft.source` are these texts), that
-the deployment does not permit (*forbidden*), and for which nobody vouches (*doubtful*). All changes
+stands nowhere in the texts that a draft may use (*invented*; `Draft.usable_texts`), that the
+deployment does not permit (*forbidden*), and for which nobody vouches (*doubtful*). All changes
 are refused if together they lose too many facts, or memory cannot take them.
 """
 
@@ -17,51 +17,33 @@ from lasting_memory import platform
 from lasting_memory.agent.answer_endings import CUT, SILENT
 from lasting_memory.agent.visible_content import says_something
 from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.bringing import Reading
-from lasting_memory.consolidation.changed_ends import DatedKey, ends_returning
+from lasting_memory.consolidation.changed_ends import DatedWords, ends_returning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.editor import Ending
-from lasting_memory.consolidation.facts import Findings, Key, TextFile
+from lasting_memory.consolidation.facts import Findings, LineWords, TextFile
 from lasting_memory.consolidation.no_batch import FORGOTTEN, NothingToDoError
-from lasting_memory.consolidation.permitted_changes import ForbiddenChange, permitted_part, verbs
+from lasting_memory.consolidation.omissions import Omissions
+from lasting_memory.consolidation.permitted_changes import permitted_part
 from lasting_memory.consolidation.record import Note, note
+from lasting_memory.consolidation.returning_lines import returning as lines_returning
 from lasting_memory.consolidation.sources import sources_now, sources_of_changes, unconfirmed
 from lasting_memory.consolidation.stored_memory import read_stored_memory
-from lasting_memory.consolidation.taken_back import Dated, still_gone
-from lasting_memory.consolidation.taken_back import returning as lines_returning
+from lasting_memory.consolidation.taken_back import DatedText, still_gone
 from lasting_memory.deployment import Source
 from lasting_memory.memory.controls import PAUSED, Controls
 from lasting_memory.memory.folder import sources_of_files
 from lasting_memory.memory.proposals import Changed, Sources, changes, files_in, rules_of, texts
-
-RETURNING = (
-    "The person took this back, and has not said it again since: {lines}. What was said earlier does not count, however it is "
-    "worded; leave it out."
-)
-INVENTED = (
-    "This says what stands nowhere in what you were given: {lines}. Leave it out, or use its words."
-)
-DOUBTFUL = (
-    "A text from elsewhere says this, and the person did not say it: {lines}. Leave it out, however it is "
-    "worded."
-)
-FORBIDDEN = "Consolidation may only {verbs} lines and fields here. Leave this out: {lines}."
-# As the person reads it.
-NOT_DONE = "Not done, because consolidation may only {verbs} here: {lines}."
-# Lines left out for one reason that the model is told of, and characters of each.
-_LINES_TOLD = 5
-_LINE_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What becomes of a draft."""
 
-    changed: Sequence[Changed] = ()  # what may be committed
+    changes: Sequence[Changed] = ()  # what may be committed
     # Who vouches for what that adds, by path and entry.
     sources: Sources = field(default_factory=dict)
     waits: bool = False  # whether the person sees and decides it first
-    left_out: str = ""  # what is left out of the draft, and why, as the model is told
+    omission_sentences: str = ""  # what is left out of the draft, and why, as the model is told
     problem: str = ""  # why nothing may be committed, as the model is told
     notes: Sequence[Note] = ()  # why something is left out, or nothing may be committed, for people
     failure: str = ""  # why the model's last answer is none
@@ -73,7 +55,7 @@ class Verdict:
         """What the model is told in another attempt; "" where there is no reason for one."""
         if self.is_stopped or self.failure:
             return ""
-        return self.problem or self.left_out
+        return self.problem or self.omission_sentences
 
 
 class _PresentMemory(NamedTuple):
@@ -83,28 +65,9 @@ class _PresentMemory(NamedTuple):
     """
 
     files: Mapping[str, FileData]
-    taken_back: Mapping[Key, Dated]
-    ends_taken_back: Mapping[DatedKey, Dated]
+    taken_lines: Mapping[LineWords, DatedText]
+    taken_ends: Mapping[DatedWords, DatedText]
     sources: Mapping[str, Source]
-
-
-@dataclass(slots=True)
-class _LeftOut:
-    """What is left out of a draft. The module's docstring defines the four words."""
-
-    returning: Findings = field(default_factory=Findings)
-    invented: Findings = field(default_factory=Findings)
-    forbidden: Sequence[ForbiddenChange] = ()
-    doubtful: Findings = field(default_factory=Findings)
-
-
-class _Reason(NamedTuple):
-    """Why lines are left out: the word of the person's note, and the sentence for the model."""
-
-    note_kind: str
-    sentence: str
-    lines_for_model: Sequence[str]
-    lines_for_person: Sequence[str]
 
 
 class _Refusal(NamedTuple):
@@ -119,14 +82,14 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
 
     Raises `NothingToDoError` if its person was forgotten.
     """
-    since, controls = await draft.since_it_began()
-    is_forgotten = since.everything or since.conversation
+    deletions, controls = await draft.since_it_began()
+    is_forgotten = deletions.everything or deletions.conversation
     if is_forgotten:
         raise NothingToDoError(FORGOTTEN)
     if controls.paused:
         return _stopped(f"{PAUSED}.", "paused")
-    if ending.too_long:
-        return _stopped(ending.too_long, "too_long")
+    if ending.step_limit_sentence:
+        return _stopped(ending.step_limit_sentence, "too_long")
     if ending.failure:
         return Verdict(failure=ending.failure)
     verdict = await _judge_changes(draft)
@@ -139,8 +102,8 @@ async def judge(draft: Draft, ending: Ending) -> Verdict:
 
 def _stopped(problem: str, note_kind: str) -> Verdict:
     """A verdict that nothing may be committed, nor tried again."""
-    why = note(note_kind)
-    return Verdict(problem=problem, notes=[why], is_stopped=True)
+    note_for_person = note(note_kind)
+    return Verdict(problem=problem, notes=[note_for_person], is_stopped=True)
 
 
 async def _waits(draft: Draft, verdict: Verdict, controls: Controls) -> bool:
@@ -151,8 +114,8 @@ async def _waits(draft: Draft, verdict: Verdict, controls: Controls) -> bool:
         return True
     if draft.deployment.unconfirmed != "propose":
         return False
-    doubtful = await platform.in_thread(unconfirmed, verdict.changed, verdict.sources)
-    return bool(doubtful)
+    doubtful_lines = await platform.in_thread(unconfirmed, verdict.changes, verdict.sources)
+    return bool(doubtful_lines)
 
 
 def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
@@ -163,10 +126,10 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
     answer = ending.answer
     if answer is None:
         return SILENT
-    cut = str(answer.response_metadata.get(CUT, ""))
-    if cut:
-        return cut
-    if verdict.changed or verdict.left_out or verdict.problem:
+    cut_reason = str(answer.response_metadata.get(CUT, ""))
+    if cut_reason:
+        return cut_reason
+    if verdict.changes or verdict.omission_sentences or verdict.problem:
         return ""
     if says_something(answer):
         return ""
@@ -176,34 +139,34 @@ def _why_no_answer(ending: Ending, verdict: Verdict) -> str:
 async def _judge_changes(draft: Draft) -> Verdict:
     """What the guard, the deployment and the present files leave of a draft's changes."""
     memory_of_copy = replace(draft.memory, store=draft.copy)
-    edited = await memory_of_copy.read()
-    changed = await platform.in_thread(_changes_of, draft, edited)
-    if not changed:
-        return _verdict(draft, _LeftOut())
+    edited_files = await memory_of_copy.read()
+    batch_changes = await platform.in_thread(_changes_of, draft, edited_files)
+    if not batch_changes:
+        return _verdict(draft, Omissions())
     memory = await _present_memory(draft)
-    verdict = await platform.in_thread(_judge_lines, draft, changed, memory)
+    verdict = await platform.in_thread(_judge_lines, draft, batch_changes, memory)
     if verdict.problem:
         return verdict
     refusal = await _refusal_of_memory(draft, verdict, memory)
     return _refused(verdict, refusal)
 
 
-def _changes_of(draft: Draft, edited: Mapping[str, FileData]) -> list[Changed]:
+def _changes_of(draft: Draft, edited_files: Mapping[str, FileData]) -> list[Changed]:
     """What a draft changes of the files that it copied. Blocks.
 
-    A tidy that may remove something takes expired lines out, and notes them in `draft.given_up`.
+    A tidy that may remove something takes expired lines out, and notes them in `draft.given_up_lines`.
     Other runs leave them where they are.
     """
     may_remove = "remove" in draft.rules.may
     takes_out_over = rules_of(draft.record.kind).takes_out_over and may_remove
     if takes_out_over:
-        changed, reasons = draft.expired.changes_without(draft.base, edited)
+        batch_changes, reasons = draft.expired_lines.changes_without(draft.base, edited_files)
         for path, lines in reasons.items():
-            given_up = draft.given_up[path]
-            given_up.update(lines)
-        return changed
-    changed = changes(draft.base, edited)
-    return draft.expired.put_back(changed, draft.contradicted)
+            given_up_lines = draft.given_up_lines[path]
+            given_up_lines.update(lines)
+        return batch_changes
+    batch_changes = changes(draft.base, edited_files)
+    return draft.expired_lines.put_back(batch_changes, draft.contradicted_lines)
 
 
 async def _present_memory(draft: Draft) -> _PresentMemory:
@@ -212,165 +175,78 @@ async def _present_memory(draft: Draft) -> _PresentMemory:
     files: Mapping[str, FileData] = await platform.in_thread(files_in, memory.files)
     sources_in_files = await platform.in_thread(sources_of_files, memory.files)
     sources = sources_now(sources_in_files, memory.proposals)
-    taken_back = await draft.taken_back(memory)
-    ends_taken_back = await draft.ends_taken_back(memory)
+    taken_lines = await draft.taken_back(memory)
+    taken_ends = await draft.ends_taken_back(memory)
     if draft.dream:
-        today = texts(files)
-        taken_back = await platform.in_thread(still_gone, taken_back, today)
-        in_draft = draft.dream.sources()
-        sources.update(in_draft)
+        present_texts = texts(files)
+        taken_lines = await platform.in_thread(still_gone, taken_lines, present_texts)
+        dream_sources = draft.dream.sources()
+        sources.update(dream_sources)
         files = draft.base
-    return _PresentMemory(files, taken_back, ends_taken_back, sources)
+    return _PresentMemory(files, taken_lines, taken_ends, sources)
 
 
-# --- Lines that are left out
-
-
-def _judge_lines(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Verdict:
+def _judge_lines(draft: Draft, batch_changes: Sequence[Changed], memory: _PresentMemory) -> Verdict:
     """A verdict on the changes without the lines that are left out: all of it but whether memory
     can take them. Blocks.
     """
-    left_out = _LeftOut()
-    left_out.returning = _returning(draft, changed, memory)
-    left_out.invented = _invented(draft, changed)
-    unwanted_lines = {*left_out.returning, *left_out.invented}
-    remaining = guard.without(changed, unwanted_lines)
-    permitted, forbidden = permitted_part(remaining, draft.rules.may)
-    left_out.forbidden = forbidden
-    sources = sources_of_changes(draft, permitted, memory.sources)
+    omissions = Omissions()
+    omissions.returning_lines = _returning(draft, batch_changes, memory)
+    omissions.invented_lines = _invented(draft, batch_changes)
+    unwanted_lines = {*omissions.returning_lines, *omissions.invented_lines}
+    remaining_changes = guard.without(batch_changes, unwanted_lines)
+    permitted_changes, forbidden_changes = permitted_part(remaining_changes, draft.rules.may)
+    omissions.forbidden_changes = forbidden_changes
+    sources = sources_of_changes(draft, permitted_changes, memory.sources)
     refuses_doubtful = draft.deployment.unconfirmed == "refuse"
     # What a person brings is their own decision: it waits for them, and is marked.
     is_brought = draft.reading is not None
     if refuses_doubtful and not is_brought:
-        left_out.doubtful = unconfirmed(permitted, sources)
-        permitted = guard.without(permitted, left_out.doubtful)
-    verdict = _verdict(draft, left_out)
-    verdict = replace(verdict, changed=permitted, sources=sources)
-    refusal = _refusal_of_guard(draft, permitted)
+        omissions.doubtful_lines = unconfirmed(permitted_changes, sources)
+        permitted_changes = guard.without(permitted_changes, omissions.doubtful_lines)
+    verdict = _verdict(draft, omissions)
+    verdict = replace(verdict, changes=permitted_changes, sources=sources)
+    refusal = _refusal_of_guard(draft, permitted_changes)
     return _refused(verdict, refusal)
 
 
-def _returning(draft: Draft, changed: Sequence[Changed], memory: _PresentMemory) -> Findings:
+def _returning(draft: Draft, batch_changes: Sequence[Changed], memory: _PresentMemory) -> Findings:
     """The new lines that bring back what the person took back, also since the run began. Blocks."""
-    now = texts(memory.files)
-    lines = lines_returning(
-        changed, now, taken_lines=memory.taken_back, messages=draft.said, rules=draft.rules
+    present_texts = texts(memory.files)
+    returning_lines = lines_returning(
+        batch_changes,
+        present_texts,
+        taken_lines=memory.taken_lines,
+        messages=draft.messages_since,
+        rules=draft.rules,
     )
-    ends = ends_returning(
-        changed, now, taken_lines=memory.ends_taken_back, messages=draft.said, rules=draft.rules
+    returning_ends = ends_returning(
+        batch_changes,
+        present_texts,
+        taken_lines=memory.taken_ends,
+        messages=draft.messages_since,
+        rules=draft.rules,
     )
-    return {**ends, **lines}
+    return {**returning_ends, **returning_lines}
 
 
-def _invented(draft: Draft, changed: Sequence[Changed]) -> Findings:
-    """The new lines that say what is not in the draft's source; {} for a draft without one. Blocks."""
-    if not draft.source:
+def _invented(draft: Draft, batch_changes: Sequence[Changed]) -> Findings:
+    """The new lines that say what is not in the draft's usable texts; {} where anything is usable.
+    Blocks.
+    """
+    if not draft.usable_texts:
         return {}
-    return guard.invented(changed, draft.source, draft.rules)
+    return guard.invented(batch_changes, draft.usable_texts, draft.rules)
 
 
-def _verdict(draft: Draft, left_out: _LeftOut) -> Verdict:
+def _verdict(draft: Draft, omissions: Omissions) -> Verdict:
     """A verdict that says what is left out, and why, and nothing else. The reading of a text that
     was brought notes it, too.
     """
-    permitted_verbs = verbs(draft.rules.may)
-    sentences = list[str]()
-    notes = list[Note]()
-    for reason in _reasons(left_out):
-        if not reason.lines_for_model:
-            continue
-        lines = _first(reason.lines_for_model)
-        sentence = reason.sentence.format(lines=lines, verbs=permitted_verbs)
-        sentences.append(sentence)
-        for_person = note(reason.note_kind, *reason.lines_for_person)
-        notes.append(for_person)
+    explanation = omissions.explanation(draft.rules.may)
     if draft.reading:
-        _note_for_reading(draft.reading, left_out, permitted_verbs)
-    text = " ".join(sentences)
-    return Verdict(left_out=text, notes=notes)
-
-
-def _reasons(left_out: _LeftOut) -> list[_Reason]:
-    """The four reasons to leave lines out, each with its lines, which may be none."""
-    returning = left_out.returning
-    invented = left_out.invented
-    doubtful = left_out.doubtful
-    forbidden = _as_texts(left_out.forbidden)
-    return [
-        _Reason(
-            note_kind="taken_back",
-            sentence=RETURNING,
-            lines_for_model=_with_paths(returning),
-            lines_for_person=_without_times(returning),
-        ),
-        _Reason(
-            note_kind="not_given",
-            sentence=INVENTED,
-            lines_for_model=_with_paths(invented),
-            lines_for_person=list(invented.values()),
-        ),
-        _Reason(
-            note_kind="not_allowed",
-            sentence=FORBIDDEN,
-            lines_for_model=forbidden,
-            lines_for_person=forbidden,
-        ),
-        _Reason(
-            note_kind="unconfirmed",
-            sentence=DOUBTFUL,
-            lines_for_model=_with_paths(doubtful),
-            lines_for_person=list(doubtful.values()),
-        ),
-    ]
-
-
-def _with_paths(findings: Findings) -> list[str]:
-    """The lines of findings behind their files' paths, as the model is told."""
-    lines = list[str]()
-    for (path, _), line in findings.items():
-        start = line[:_LINE_CHARS]
-        lines.append(f"{path}: {start}")
-    return lines
-
-
-def _without_times(returning: Findings) -> list[str]:
-    """What was taken back, without the time that `returning` says behind it."""
-    lines = list[str]()
-    for finding in returning.values():
-        line, _, _ = finding.rpartition(" (at ")
-        lines.append(line)
-    return lines
-
-
-def _as_texts(forbidden: Sequence[ForbiddenChange]) -> list[str]:
-    """Forbidden changes as the model and the person are told of them."""
-    return [str(change) for change in forbidden]
-
-
-def _first(lines: Sequence[str]) -> str:
-    """The first of these lines, as the model and the person are told."""
-    first = lines[:_LINES_TOLD]
-    return "; ".join(first)
-
-
-def _note_for_reading(reading: Reading, left_out: _LeftOut, permitted_verbs: str) -> None:
-    """Note what the person who brought a text is told of this attempt, in place of what was noted
-    of the one before.
-    """
-    returning = dict[Key, str]()
-    for _, key in left_out.returning:
-        returning[key] = " ".join(key)
-    reading.returning = returning
-    reading.invented = list(left_out.invented.values())
-    forbidden = _as_texts(left_out.forbidden)
-    if not forbidden:
-        reading.not_done = ""
-        return
-    lines = _first(forbidden)
-    reading.not_done = NOT_DONE.format(lines=lines, verbs=permitted_verbs)
-
-
-# --- Changes that are refused
+        omissions.note_for_reading(draft.reading, draft.rules.may)
+    return Verdict(omission_sentences=explanation.sentences, notes=explanation.notes)
 
 
 def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:
@@ -380,44 +256,50 @@ def _refused(verdict: Verdict, refusal: _Refusal | None) -> Verdict:
     return replace(verdict, problem=refusal.problem, notes=[refusal.note])
 
 
-def _refusal_of_guard(draft: Draft, changed: Sequence[Changed]) -> _Refusal | None:
+def _refusal_of_guard(draft: Draft, batch_changes: Sequence[Changed]) -> _Refusal | None:
     """Why the changes would lose too much; None if they do not. Blocks."""
     rules = draft.rules
-    unchanged: Sequence[TextFile] = ()
-    if draft.source:
+    unchanged_files: Sequence[TextFile] = ()
+    if draft.usable_texts:
         rules = replace(rules, removable_share=0)  # each line that goes needs a reason
-        unchanged = _unchanged_source(draft.source, changed)
+        unchanged_files = _unchanged_files(draft.usable_texts, batch_changes)
     # A text that was brought takes no line away.
-    given_up = {} if draft.reading else draft.given_up
-    objection = guard.objection(changed, given_up, rules, others=unchanged)
+    given_up_lines = {} if draft.reading else draft.given_up_lines
+    objection = guard.objection(
+        batch_changes, given_up_lines, rules, unchanged_files=unchanged_files
+    )
     if objection is None:
         return None
-    why = note(objection.note_kind, *objection.lines)
-    return _Refusal(objection.reason, why)
+    note_for_person = note(objection.note_kind, *objection.lines)
+    return _Refusal(objection.reason, note_for_person)
 
 
 async def _refusal_of_memory(
     draft: Draft, verdict: Verdict, memory: _PresentMemory
 ) -> _Refusal | None:
     """Why memory cannot take the changes of a verdict; None if it can."""
-    changed = draft.with_earlier_parts(verdict.changed)
+    batch_changes = draft.with_earlier_parts(verdict.changes)
     try:
-        await draft.memory.check(changed, draft.author, files=memory.files, sources=verdict.sources)
+        await draft.memory.check(
+            batch_changes, draft.author, files=memory.files, sources=verdict.sources
+        )
     except ValueError as error:
         note_kind = getattr(error, "kind", "") or "refused"
-        why = note(note_kind)
-        return _Refusal(str(error), why)
+        note_for_person = note(note_kind)
+        return _Refusal(str(error), note_for_person)
     return None
 
 
-def _unchanged_source(source: Sequence[TextFile], changed: Sequence[Changed]) -> list[TextFile]:
-    """The files among the texts of a source that have not changed. A text of no file has the path
+def _unchanged_files(
+    usable_texts: Sequence[TextFile], batch_changes: Sequence[Changed]
+) -> list[TextFile]:
+    """The files among a draft's usable texts that have not changed. A text of no file has the path
     "".
     """
-    changed_paths = {change.path for change in changed}
-    unchanged = list[TextFile]()
-    for path, text in source:
+    changed_paths = {change.path for change in batch_changes}
+    unchanged_files = list[TextFile]()
+    for path, text in usable_texts:
         is_file = bool(path)
         if is_file and path not in changed_paths:
-            unchanged.append((path, text))
-    return unchanged
+            unchanged_files.append((path, text))
+    return unchanged_files

@@ -8,7 +8,7 @@ later. A turn of the person is kept out together with the answers to it.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -17,40 +17,33 @@ from langgraph_sdk.client import LangGraphClient, RunsClient
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import RunSelectField, ThreadState
 
-from lasting_memory import platform, recall
-from lasting_memory.consolidation.facts import Facts, facts_of, weights_of
 from lasting_memory.consolidation.positions import hash_of
 from lasting_memory.consolidation.said_since import last_words
-from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.one_fact import Fact
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation
 
-# Conversations that a search for a wording finds, and busy ones of a person.
-_TALKS_FOUND = 20
-_TALKS_BUSY = 100
-# Wordings of a fact that are searched for.
-_WORDINGS = 10
 # Newest runs of a conversation, among which are those that wait or are at work now.
 _RUNS = 20
 # Newest runs of a conversation, among which are those that were under way then.
 _RUNS_READ = 100
-_SPEAKERS = ("user", "assistant")
+SPEAKERS = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
     """Which turns of a person's conversations are kept out: those with these hashes, and those that
-    runs were sent which were under way (`being_said`, texts by thread).
+    runs were sent which were under way (`texts_of_runs`, texts by thread).
     """
 
     hashes: frozenset[str] = frozenset()
-    being_said: Mapping[str, Collection[str]] = field(default_factory=lambda: MappingProxyType({}))
+    texts_of_runs: Mapping[str, Collection[str]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
     def without(self, talk: Conversation) -> Iterator[Turn]:
         """The turns of a conversation that are not kept out."""
-        texts = self.being_said.get(talk.thread_id, ())
+        texts = self.texts_of_runs.get(talk.thread_id, ())
         is_question_kept_out = False
         for turn in talk.turns:
             has_hash = hash_of(turn) in self.hashes
@@ -59,9 +52,6 @@ class KeptOut:
             if has_hash or is_question_kept_out:
                 continue
             yield turn
-
-
-# --- Keep turns out
 
 
 async def keep_out(
@@ -91,13 +81,13 @@ async def _keep_out_op(
     run_ids = await _ids_of_runs_under_way(client, thread_id)
     # The state, not the values of the thread: it already has the message that a run at work was sent.
     state = await client.threads.get_state(thread_id)
-    talk = _talk(thread_id, state)
+    talk = talk_in_state(thread_id, state)
     hashes = set(map(hash_of, talk.turns))
     place = namespaces.kept_out(actor)
-    before = await store.aget(place, thread_id)
-    if before:
-        hashes.update(before.value.get("seen", ()))
-        run_ids.update(before.value.get("runs", ()))
+    stored_item = await store.aget(place, thread_id)
+    if stored_item:
+        hashes.update(stored_item.value.get("seen", ()))
+        run_ids.update(stored_item.value.get("runs", ()))
     now = datetime.now(UTC)
     value = {
         "at": now.isoformat(),
@@ -118,14 +108,11 @@ async def _ids_of_runs_under_way(client: LangGraphClient, thread_id: str) -> set
     return run_ids
 
 
-def _talk(thread_id: str, state: ThreadState) -> Conversation:
+def talk_in_state(thread_id: str, state: ThreadState) -> Conversation:
     """What is said in a thread with this state."""
     values = state.get("values")
     thread = {"thread_id": thread_id, "values": values}
-    return conversation(thread, speakers=_SPEAKERS)
-
-
-# --- What is kept out
+    return conversation(thread, speakers=SPEAKERS)
 
 
 async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut:
@@ -135,7 +122,7 @@ async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut
     `runs` are asked what the runs were sent that were under way. None: that is not kept out.
     """
     hashes = set[str]()
-    being_said = dict[str, Collection[str]]()
+    texts_of_runs = dict[str, Collection[str]]()
     for item in items:
         thread_id = item.key
         hashes.update(item.value.get("seen", ()))
@@ -143,8 +130,8 @@ async def kept_out_in(items: Iterable[Item], runs: RunsClient | None) -> KeptOut
         if not run_ids or runs is None:
             continue
         with suppress(NotFoundError):  # the conversation was deleted meanwhile
-            being_said[thread_id] = await _last_words_of(runs, thread_id, run_ids)
-    return KeptOut(frozenset(hashes), being_said)
+            texts_of_runs[thread_id] = await _last_words_of(runs, thread_id, run_ids)
+    return KeptOut(frozenset(hashes), texts_of_runs)
 
 
 async def _last_words_of(
@@ -152,9 +139,9 @@ async def _last_words_of(
 ) -> Collection[str]:
     """What the person said in the inputs of a conversation's runs with these ids."""
     fields: list[RunSelectField] = ["run_id", "kwargs"]
-    listed = await runs.list(thread_id, limit=_RUNS_READ, select=fields)
+    listed_runs = await runs.list(thread_id, limit=_RUNS_READ, select=fields)
     texts = set[str]()
-    for run in listed:
+    for run in listed_runs:
         run_id = str(run["run_id"])
         if run_id not in run_ids:
             continue
@@ -162,80 +149,3 @@ async def _last_words_of(
         if text:
             texts.add(text)
     return texts
-
-
-# --- Conversations that say a fact
-
-
-async def saying(
-    store: BaseStore,
-    client: LangGraphClient,
-    actor: identity.Actor,
-    fact: Fact,
-    *,
-    deployment: Deployment,
-    began: journal.Began,
-) -> list[str]:
-    """The ids of a person's conversations in which somebody says a fact, in any order of its words."""
-    talks = list[Conversation]()
-    wordings = sorted(fact.wordings)
-    for wording in wordings[:_WORDINGS]:
-        results = await recall.search(
-            store,
-            client.threads,
-            actor,
-            wording,
-            _TALKS_FOUND,
-            agents=deployment.agents,
-            began=began,
-            routes=deployment.routes,
-        )
-        for match in results.matches:
-            talks.append(match.conversation)
-    # What is said at this moment is in no index.
-    talks += await _busy_talks(client, actor, deployment)
-    return await platform.in_thread(_ids_that_say, fact, talks)
-
-
-async def _busy_talks(
-    client: LangGraphClient, actor: identity.Actor, deployment: Deployment
-) -> list[Conversation]:
-    """A person's conversations in which a run is at work."""
-    busy = await client.threads.search(
-        metadata=asdict(actor), status="busy", limit=_TALKS_BUSY, select=["thread_id", "metadata"]
-    )
-    talks = list[Conversation]()
-    for thread in busy:
-        metadata = thread["metadata"] or {}
-        if metadata.get("graph_id") not in deployment.agents:
-            continue
-        thread_id = str(thread["thread_id"])
-        with suppress(NotFoundError):  # it was deleted meanwhile
-            state = await client.threads.get_state(thread_id)
-            talk = _talk(thread_id, state)
-            talks.append(talk)
-    return talks
-
-
-def _ids_that_say(fact: Fact, talks: Iterable[Conversation]) -> list[str]:
-    """The ids of the conversations that say a fact, each once, in order. Blocks."""
-    wordings = _facts_of_texts(fact.wordings).words.values()
-    weights = weights_of(wordings)
-    thread_ids = dict[str, None]()
-    for talk in talks:
-        texts = list[str]()
-        for turn in talk.turns:
-            if turn.speaker in _SPEAKERS:
-                texts.append(turn.text)
-        lines = _facts_of_texts(texts)
-        is_said = any(lines.has_fact(wording, weights) for wording in wordings)
-        if is_said:
-            thread_ids[talk.thread_id] = None
-    return list(thread_ids)
-
-
-def _facts_of_texts(texts: Iterable[str]) -> Facts:
-    """The facts of texts that are of no file."""
-    files = [("", text) for text in texts]
-    facts = facts_of(files)
-    return Facts(facts)

@@ -8,8 +8,8 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Thread
 
-from lasting_memory.consolidation.dream_files import drop_threads
-from lasting_memory.consolidation.due import changed_in, time_of
+from lasting_memory.consolidation.changed_threads import changed_in, time_of
+from lasting_memory.consolidation.dream_deletions import drop_threads
 from lasting_memory.consolidation.owners import owner_of
 from lasting_memory.consolidation.sweeping import LOOK_BACK
 from lasting_memory.conversations.retention import delete_idle
@@ -29,37 +29,37 @@ async def delete_old(
     days = deployment.limits.conversation_days
     if days is None:
         return 0
-    present = now or datetime.now(UTC)
-    before = present - timedelta(days=days)
+    present_time = now or datetime.now(UTC)
+    cutoff = present_time - timedelta(days=days)
 
-    async def spared(threads: list[Thread]) -> set[str]:
-        return await _ids_to_consolidate(threads, before, deployment, store)
+    async def spared_ids(threads: list[Thread]) -> set[str]:
+        return await _ids_to_consolidate(threads, cutoff, deployment, store)
 
-    deleted = list[Thread]()
+    deleted_threads = list[Thread]()
     for graph in deployment.agents:
         metadata = {"graph_id": graph}
-        deleted += await delete_idle(client, metadata, before, spared, store)
-    await _forget_deleted(deployment, store, deleted)
-    return len(deleted)
+        deleted_threads += await delete_idle(client, metadata, cutoff, spared_ids, store)
+    await _forget_deleted(deployment, store, deleted_threads)
+    return len(deleted_threads)
 
 
 async def _ids_to_consolidate(
-    threads: Iterable[Thread], before: datetime, deployment: Deployment, store: BaseStore
+    threads: Iterable[Thread], cutoff: datetime, deployment: Deployment, store: BaseStore
 ) -> set[str]:
     """The ids of those of these threads that wait to be consolidated before they are deleted. They
-    have not changed since `before`.
+    have not changed since `cutoff`.
     """
     if deployment.memory.is_shared:  # nothing is consolidated
         return set()
-    waits_since = before - LOOK_BACK
-    may_wait = list[Thread]()
+    waits_since = cutoff - LOOK_BACK
+    waiting_threads = list[Thread]()
     for thread in threads:
         updated_at = time_of(thread["updated_at"])
         if updated_at < waits_since:
             continue
-        may_wait.append(thread)
-    changed = await changed_in(may_wait, deployment, store)
-    return {item.thread_id for item in changed}
+        waiting_threads.append(thread)
+    changed_threads = await changed_in(waiting_threads, deployment, store)
+    return {item.thread_id for item in changed_threads}
 
 
 async def _forget_deleted(

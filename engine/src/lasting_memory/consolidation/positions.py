@@ -44,8 +44,8 @@ def hash_of(turn: Turn) -> str:
     its text.
     """
     content = f"{turn.message_id}\0{turn.speaker}\0{turn.text}"
-    encoded = content.encode(errors="replace")
-    digest = hashlib.sha256(encoded).hexdigest()
+    content_bytes = content.encode(errors="replace")
+    digest = hashlib.sha256(content_bytes).hexdigest()
     return digest[:12]
 
 
@@ -93,8 +93,8 @@ def position_ops(actor: identity.Actor, positions: Mapping[str, Position]) -> li
     ops = list[PutOp]()
     for thread_id, position in positions.items():
         value = _POSITIONS.dump_python(position, mode="json")
-        put = PutOp(namespace, thread_id, value, index=False)
-        ops.append(put)
+        op = PutOp(namespace, thread_id, value, index=False)
+        ops.append(op)
     return ops
 
 

@@ -88,15 +88,17 @@ class Record:
     proposed: int = 0
     notes: list[Note] = field(default_factory=list)
 
-    def ended(self, status: RunStatus, reason: str = "", **more: Unpack[EndFields]) -> "Record":
-        """This record at the end of its run, with `more` fields."""
+    def ended(
+        self, status: RunStatus, reason: str = "", **end_fields: Unpack[EndFields]
+    ) -> "Record":
+        """This record at the end of its run, with these fields."""
         return replace(
             self,
             status=status,
             reason=reason,
             ended_at=now(),
             undone=int(status == "undone"),
-            **more,
+            **end_fields,
         )
 
     def log(self) -> None:
@@ -108,9 +110,9 @@ class Record:
         }
         for name in _LOGGED:
             entry[name] = getattr(self, name)
-        started = datetime.fromisoformat(self.started_at)
-        took = datetime.now(UTC) - started
-        seconds = took.total_seconds()
+        start_time = datetime.fromisoformat(self.started_at)
+        duration = datetime.now(UTC) - start_time
+        seconds = duration.total_seconds()
         entry["seconds"] = round(seconds, 1)
         text = json.dumps(entry)
         logger.info("consolidation %s", text)
@@ -144,9 +146,9 @@ def record_in(item: Item) -> StoredRecord:
     """The record that an item of the store holds. It has every field, also where its server knew
     fewer of them.
     """
-    empty = Record("", "")
-    fields = {**asdict(empty), **item.value}
-    return cast("StoredRecord", fields)  # only `Draft.keep` and `erase_from_records` store any
+    empty_record = Record("", "")
+    fields = {**asdict(empty_record), **item.value}
+    return cast("StoredRecord", fields)  # only `keep_record` and `erase_from_records` store any
 
 
 def now() -> str:
@@ -204,8 +206,8 @@ async def erase_from_records(
         record = await platform.in_thread(_without, item.value, fact)
         has_fact = record != item.value
         if has_fact:
-            put = PutOp(item.namespace, item.key, record, index=False)
-            ops.append(put)
+            op = PutOp(item.namespace, item.key, record, index=False)
+            ops.append(op)
     if not dry_run:
         await journal.put_unless_forgotten(store, ops, began)
     return len(ops)
@@ -222,23 +224,23 @@ def _without(record: Mapping[str, object], fact: Fact) -> dict[str, object]:
     notes = list[Note]()
     stored_notes = record.get("notes")
     if isinstance(stored_notes, list):
-        for noted in stored_notes:
-            cleaned = _note_without(noted, fact)
-            notes.append(cleaned)
+        for stored_note in stored_notes:
+            cleaned_note = _note_without(stored_note, fact)
+            notes.append(cleaned_note)
     return {**record, "files": files, "reason": reason, "notes": notes}
 
 
 def _files_without(files: Mapping[str, object], fact: Fact) -> dict[str, object]:
     """The diffs of a stored record by path, without a fact, and without empty ones."""
-    cleaned = dict[str, object]()
+    cleaned_diffs = dict[str, object]()
     for path, stored_diff in files.items():
         diff = stored_diff
         text = str(stored_diff)
         if fact.is_quoted(text):
             diff = fact.cleaned_diff(text)
         if diff:
-            cleaned[path] = diff
-    return cleaned
+            cleaned_diffs[path] = diff
+    return cleaned_diffs
 
 
 def _note_without(note: Note, fact: Fact) -> Note:

@@ -15,9 +15,6 @@ always proposed, and say nothing that stands neither in it nor in memory.
 
 import json
 import logging
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated, Any, NotRequired
 
 from langchain_core.language_models import BaseChatModel
@@ -31,37 +28,24 @@ from langgraph.runtime import Runtime
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import platform
-from lasting_memory.consolidation import dreaming
+from lasting_memory.consolidation import dream_progress, dreaming
 from lasting_memory.consolidation.committing import commit
 from lasting_memory.consolidation.drafts import CURRENT_DRAFT, Draft
 from lasting_memory.consolidation.dream_start import go_on_with_all
 from lasting_memory.consolidation.editor import Editor, build_editor, edit, last_answer
 from lasting_memory.consolidation.judging import Verdict, judge
-from lasting_memory.consolidation.no_batch import (
-    ERASED,
-    FORGOTTEN,
-    READING,
-    REHEARSING,
-    SHARED,
-    TEMPORARY,
-    NothingToDoError,
-)
+from lasting_memory.consolidation.no_batch import SHARED, NothingToDoError
 from lasting_memory.consolidation.old_conversations import delete_old
-from lasting_memory.consolidation.owners import owner_for
 from lasting_memory.consolidation.reading import read
-from lasting_memory.consolidation.record import Record, now
-from lasting_memory.consolidation.schedule import Trigger, start
-from lasting_memory.consolidation.slots import TURN_SECONDS, Slots
+from lasting_memory.consolidation.record import Record
+from lasting_memory.consolidation.record_keeping import failure_recorded
+from lasting_memory.consolidation.run_beginning import begin, slot_held
+from lasting_memory.consolidation.schedule import start
 from lasting_memory.consolidation.sweeping import sweep_counted
-from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.deployment import Deployment
-from lasting_memory.memory import journal
-from lasting_memory.memory.controls import PAUSED
-from lasting_memory.memory.proposals import BatchKind, Memory, is_batch_kind
 from lasting_memory.memory.seeded import load_starting_memory
 from lasting_memory.people import identity
-from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import get_client
 from lasting_memory.recall import catch_up
@@ -73,14 +57,6 @@ logger = logging.getLogger(__name__)
 _ATTEMPTS = 2
 # Steps of the graph, its start included.
 _STEPS = 2
-# Of this process.
-SLOTS = Slots()
-# Somebody waits for these runs, and nobody for those; None is a run that was not planned.
-_AWAITED = {None, Trigger.ASKED, Trigger.BRING}
-_NOT_AWAITED = {Trigger.IDLE, Trigger.SWEEP, Trigger.DREAM}
-# Seconds until a run is planned again that found no slot, at least.
-_SECONDS = 3
-_SECONDS_NOT_AWAITED = 30
 
 
 # What a run changes of its state, which is its messages.
@@ -124,24 +100,24 @@ def build_consolidation_agent(
             if identity.names_nobody(d.settings, runtime):
                 answer = await _start_everybody(d, runtime, client)
                 return _answer(answer)
-            draft = await _begin(d, runtime, client)
-            async with _slot(draft, client), dreaming.failures_counted(draft, client):
-                async with draft.failure_recorded():
+            draft = await begin(d, runtime, client)
+            async with slot_held(draft, client), dream_progress.failures_counted(draft, client):
+                async with failure_recorded(draft):
                     await read(draft, state["messages"], client)
                     verdict = await _edit_and_judge(editor, draft)
                 # Whoever cancels the run now cancels neither the commit nor its record.
                 record = await platform.to_the_end(_commit(draft, verdict, client))
                 await _index_for_recall(draft, record, client)
                 await _plan_next(draft, verdict, client)
-        except NothingToDoError as nothing:
-            return _answer(str(nothing))
+        except NothingToDoError as error:
+            return _answer(str(error))
         return _answer(draft.answer(record))
 
     graph = StateGraph(State, context_schema=Context, output_schema=MessagesState)
     graph.add_node("consolidate", consolidate)
     graph.add_edge(START, "consolidate")
-    compiled = graph.compile(name="consolidation_agent")
-    return compiled.with_config(
+    compiled_graph = graph.compile(name="consolidation_agent")
+    return compiled_graph.with_config(
         {"metadata": {"memory_scope": d.settings.memory_scope, "consolidation": True}}
     )
 
@@ -160,9 +136,9 @@ def _check_limit() -> None:
 
 def _answer(text: str) -> _StateUpdate:
     """The run's answer, in place of all messages of its thread: a thread is used for years."""
-    everything = RemoveMessage(id=REMOVE_ALL_MESSAGES)
+    removal = RemoveMessage(id=REMOVE_ALL_MESSAGES)
     answer = AIMessage(text)
-    return {"messages": [everything, answer]}
+    return {"messages": [removal, answer]}
 
 
 async def _edit_for_script(editor: Editor, messages: list[AnyMessage]) -> _StateUpdate:
@@ -187,143 +163,21 @@ async def _start_everybody(
     await delete_old(d, client, get_store())
     if d.memory.is_shared:
         return SHARED
-    swept = await sweep_counted(d, client, get_store())
+    counts = await sweep_counted(d, client, get_store())
     if d.has_dream:
         await go_on_with_all(client, get_store())
-    logged = {
+    log_entry = {
         "status": "swept",
         "run_id": identity.current_run_id(),
-        "people": swept["started"],
-        "due": swept["due"],
-        "planned": swept["planned"],
+        "people": counts["started"],
+        "due": counts["due"],
+        "planned": counts["planned"],
     }
-    logger.info("consolidation %s", json.dumps(logged))
-    others = f"{swept['due']} were due, for {swept['planned']} of whom a run was planned already."
-    return f"Consolidation was started for {swept['started']} people. {others}"
-
-
-# --- Begin
-
-
-async def _begin(d: Deployment, runtime: Runtime[Context], client: LangGraphClient) -> Draft:
-    """The draft of this run, still without a batch. Raises `NothingToDoError` where the run may
-    read no conversations now.
-    """
-    if d.memory.is_shared:
-        raise NothingToDoError(SHARED)
-    draft = _new_draft(d, runtime)
-    since, controls = await draft.since_it_began()
-    is_forgotten = since.everything or since.conversation
-    if is_forgotten:
-        raise NothingToDoError(FORGOTTEN)
-    if since.fact and not draft.record.dry_run:
-        answer = await _begin_anew(draft, client)
-        raise NothingToDoError(answer)
-    if in_temporary_conversation():
-        raise NothingToDoError(TEMPORARY)
-    if controls.paused:
-        if draft.record.kind == "dream":
-            await dreaming.pause(draft)
-        raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
-    return draft
-
-
-def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
-    """A draft for this run's person, without files or conversations."""
-    trigger = _trigger()
-    kind = _kind_of(trigger)
-    context = identity.run_context(runtime)
-    caller = Caller.of_run(d, runtime)
-    began = journal.began_of_caller(caller)
-    owner = owner_for(caller, d)
-    assistant = owner.assistant_id or d.default_assistant
-    files = d.memory.namespace(owner.actor, assistant)
-    store = get_store()
-    started_at = now()
-    record = Record(caller.run_id, started_at, dry_run=context.dry_run, kind=kind)
-    memory = Memory(store, owner.actor, files, d, began)
-    return Draft(owner, record, memory, trigger)
-
-
-def _trigger() -> Trigger | None:
-    """Why this run was planned, as `auth.py` lets only this server say; None for no such run."""
-    metadata = get_config().get("metadata") or {}
-    trigger = metadata.get("trigger")
-    if not isinstance(trigger, str):
-        return None
-    try:
-        return Trigger(trigger)
-    except ValueError:
-        return None
-
-
-def _kind_of(trigger: Trigger | None) -> BatchKind:
-    """The kind of batch that a run has which was planned for this reason."""
-    if trigger is None:
-        return "conversations"
-    name = trigger.value
-    return name if is_batch_kind(name) else "conversations"
-
-
-@asynccontextmanager
-async def _slot(draft: Draft, client: LangGraphClient) -> AsyncIterator[None]:
-    """Hold a slot of this process. Raises `NothingToDoError` if none is free in time."""
-    is_asked = draft.trigger in _AWAITED
-    is_dry = draft.record.dry_run
-    seconds = TURN_SECONDS if is_asked or is_dry else 0
-    at_once = draft.rules.at_once
-    async with SLOTS.taken(
-        draft.owner.actor,
-        at_once,
-        is_asked=is_asked,
-        is_dry=is_dry,
-        seconds=seconds,
-        is_behind=draft.trigger == Trigger.DREAM,
-    ) as has_slot:
-        if has_slot:
-            yield
-            return
-        answer = await _without_slot(draft, client)
-        raise NothingToDoError(answer)
-
-
-async def _without_slot(draft: Draft, client: LangGraphClient) -> str:
-    """Plan another run in place of one that found no slot, unless its person can ask again. Returns
-    its answer.
-    """
-    if draft.record.dry_run:
-        return REHEARSING
-    if draft.trigger == Trigger.BRING:
-        return READING
-    least = _SECONDS
-    if draft.trigger in _NOT_AWAITED:
-        least = _SECONDS_NOT_AWAITED
-    # So that they do not all come back at once.
-    seconds_later = random.randint(least, 3 * least)  # noqa: S311
-    await _plan_again(draft, seconds_later, client)
-    return f"{draft.rules.at_once} consolidations are at work; another run is planned."
-
-
-async def _begin_anew(draft: Draft, client: LangGraphClient) -> str:
-    """Plan another run in place of one from before a deletion for good, which could write nothing.
-    Returns its answer.
-    """
-    if draft.trigger == Trigger.BRING:  # the text is in this run alone
-        return f"{ERASED} Send the text again."
-    await _plan_again(draft, 0, client)
-    return f"{ERASED} Another run is planned."
-
-
-async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> None:
-    """Plan another run in place of this one."""
-    memory = draft.memory
-    trigger = draft.trigger or Trigger.ASKED
-    await start(
-        draft.owner, client, trigger, seconds, inside=True, store=memory.store, began=memory.began
+    logger.info("consolidation %s", json.dumps(log_entry))
+    sentence_about_planned = (
+        f"{counts['due']} were due, for {counts['planned']} of whom a run was planned already."
     )
-
-
-# --- Edit, judge, commit
+    return f"Consolidation was started for {counts['started']} people. {sentence_about_planned}"
 
 
 async def _edit_and_judge(editor: Editor, draft: Draft) -> Verdict:
@@ -343,13 +197,10 @@ async def _edit_and_judge(editor: Editor, draft: Draft) -> Verdict:
 
 async def _commit(draft: Draft, verdict: Verdict, client: LangGraphClient) -> Record:
     """Commit a batch to memory, or to the draft of its dream. Returns the run's record."""
-    async with draft.failure_recorded():
+    async with failure_recorded(draft):
         if draft.dream:
             return await dreaming.keep_batch(draft, verdict, client)
         return await commit(draft, verdict, client)
-
-
-# --- Afterwards
 
 
 async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClient) -> None:
@@ -371,10 +222,10 @@ async def _index_for_recall(draft: Draft, record: Record, client: LangGraphClien
 async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) -> None:
     """Queue the next run if more is due, or a dream is not at its end."""
     if draft.dream:
-        await dreaming.plan_next(draft, client)
-    if not draft.more:
+        await dream_progress.plan_next(draft, client)
+    if not draft.is_more_due:
         return
     if draft.record.dry_run or verdict.is_stopped or verdict.failure:
         return
     memory = draft.memory
-    await start(draft.owner, client, inside=True, store=memory.store, began=memory.began)
+    await start(draft.owner, client, is_from_run=True, store=memory.store, began=memory.began)

@@ -44,14 +44,14 @@ async def start(
     trigger: Trigger = Trigger.SWEEP,
     seconds: int = 0,
     *,
-    inside: bool = False,
+    is_from_run: bool = False,
     store: BaseStore | None = None,
     began: journal.Began | None = None,
 ) -> bool:
     """Queue a run of the owner's in `seconds`, in place of one that waits. Returns whether it did.
 
     It does not where a run waits that serves this trigger, too (`_serves`), nor for a dream while
-    another run of it is at work. `inside` says that the caller is the run at work.
+    another run of it is at work. `is_from_run` says that the caller is the run at work.
 
     With a `store` it queues nothing for an owner who was forgotten since this `began`. Then no run
     and no thread of theirs is left of it.
@@ -60,26 +60,26 @@ async def start(
         return False
     # Turns that end at once would each make the owner's first thread.
     async with lock_of("planning", owner):
-        consolidates = owner.key
+        thread_mark = owner.key
         if trigger in {Trigger.TIDY, Trigger.DREAM}:
-            consolidates = f"{trigger} {owner.key}"
-        thread_id = await _thread_of(owner, consolidates, client)
+            thread_mark = f"{trigger} {owner.key}"
+        thread_id = await _thread_of(owner, thread_mark, client)
         runs = list[Run]()
         if thread_id:
             runs = await client.runs.list(thread_id, limit=_LISTED)
         if _serves(runs, trigger):
             return False
-        is_another_at_work = _is_at_work(runs) and not inside
+        is_another_at_work = _is_at_work(runs) and not is_from_run
         if is_another_at_work and trigger == Trigger.DREAM:
             return False
-        may_take_back = not inside and not is_another_at_work
+        may_take_back = not is_from_run and not is_another_at_work
         with may_set(*RUN_METADATA):
             run = await client.runs.create(
                 thread_id or str(uuid4()),  # the first run creates the thread
                 CONSOLIDATION_GRAPH,
                 input={"messages": []},
                 context=owner.context(),
-                metadata={"trigger": trigger, "consolidates": consolidates},
+                metadata={"trigger": trigger, "consolidates": thread_mark},
                 # "rollback" takes back the run that was planned before: it has written nothing.
                 multitask_strategy="rollback" if may_take_back else "enqueue",
                 durability="exit",  # one checkpoint a run, with its answer
@@ -94,10 +94,10 @@ async def start(
         return True
 
 
-async def _thread_of(owner: Owner, consolidates: str, client: LangGraphClient) -> str | None:
+async def _thread_of(owner: Owner, thread_mark: str, client: LangGraphClient) -> str | None:
     """The id of the owner's thread with this metadata; None before its first run."""
     threads = await client.threads.search(
-        metadata={**asdict(owner.actor), "consolidates": consolidates},
+        metadata={**asdict(owner.actor), "consolidates": thread_mark},
         limit=1,
         sort_by="created_at",
         sort_order="asc",
@@ -119,10 +119,10 @@ def _serves(runs: Sequence[Run], trigger: Trigger) -> bool:
     A run that was asked for serves any trigger. For the end of a turn, one that waits behind a run
     at work does; for a sweep, to tidy and for a dream, any does.
     """
-    waiting = [run for run in runs if run["status"] == "pending"]
-    if not waiting:
+    waiting_runs = [run for run in runs if run["status"] == "pending"]
+    if not waiting_runs:
         return False
-    for run in waiting:
+    for run in waiting_runs:
         metadata = run["metadata"] or {}
         if metadata.get("trigger") == Trigger.ASKED:
             return True
@@ -141,6 +141,6 @@ async def _withdraw(run: Run, client: LangGraphClient) -> None:
     # Whoever forgets the owner may have deleted the thread.
     with suppress(NotFoundError):
         runs = await client.runs.list(thread_id, limit=_LISTED)
-        is_only_run = all(other["run_id"] == run["run_id"] for other in runs)
+        is_only_run = all(other_run["run_id"] == run["run_id"] for other_run in runs)
         if is_only_run:
             await client.threads.delete(thread_id)

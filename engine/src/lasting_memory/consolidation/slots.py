@@ -34,7 +34,7 @@ class Slots:
         # A run that waits is one more that a worker has: few enough that with those that work, and
         # with one person's conversations, they are fewer than the workers (N_JOBS_PER_WORKER).
         self._turns = Turns(most_waiting=1)
-        self._held = list[_Slot]()
+        self._held_slots = list[_Slot]()
         # People whose runs found no slot, and when. These runs are planned again.
         self._put_off_at = dict[Actor, float]()
 
@@ -59,7 +59,9 @@ class Slots:
         slot = _Slot(person, is_dry)
 
         def take() -> bool:
-            holders = [other.person for other in self._held if other.is_dry == is_dry]
+            holders = [
+                held_slot.person for held_slot in self._held_slots if held_slot.is_dry == is_dry
+            ]
             number = 1 if is_dry else at_once + is_asked
             most_of_one_person = max(1, at_once - 1)
             is_free = len(holders) < number
@@ -68,7 +70,7 @@ class Slots:
                 return False
             if is_behind and self._is_waited_for(person):
                 return False
-            self._held.append(slot)
+            self._held_slots.append(slot)
             return True
 
         try:
@@ -77,8 +79,8 @@ class Slots:
                 self._note_put_off(person, has_slot=has_slot)
             yield has_slot
         finally:
-            if slot in self._held:
-                self._held.remove(slot)
+            if slot in self._held_slots:
+                self._held_slots.remove(slot)
                 self._turns.ended(person)
 
     def _note_put_off(self, person: Actor, *, has_slot: bool) -> None:
@@ -86,9 +88,9 @@ class Slots:
         come back in time are forgotten.
         """
         now = monotonic()
-        for other, put_off_at in list(self._put_off_at.items()):
+        for other_person, put_off_at in list(self._put_off_at.items()):
             if now - put_off_at > _LEFT_SECONDS:
-                del self._put_off_at[other]
+                del self._put_off_at[other_person]
         if has_slot:
             self._put_off_at.pop(person, None)
         else:
@@ -97,8 +99,8 @@ class Slots:
     def _is_waited_for(self, person: Actor) -> bool:
         """Whether anybody waits for a slot, or somebody else was put off a moment ago."""
         now = monotonic()
-        for other, put_off_at in self._put_off_at.items():
-            if other == person:
+        for other_person, put_off_at in self._put_off_at.items():
+            if other_person == person:
                 continue
             if now - put_off_at <= _LEFT_SECONDS:
                 return True

@@ -14,13 +14,13 @@ from lasting_memory.people.namespaces import Namespace
 class StoredMemory(NamedTuple):
     """The items of a memory, place by place.
 
-    `dropped` are lines that were taken back in revisions which are no longer kept. `other_places`
-    are those that `read_stored_memory` was given, in their order.
+    `dropped_items` hold lines that were taken back in revisions which are no longer kept.
+    `other_places` are those that `read_stored_memory` was given, in their order.
     """
 
     files: Sequence[Item]
     revisions: Sequence[Item]
-    dropped: Sequence[Item]
+    dropped_items: Sequence[Item]
     proposals: Sequence[Proposal]
     other_places: Sequence[Sequence[Item]]
 
@@ -37,12 +37,12 @@ async def read_stored_memory(
         *other_places,
     ]
     items_of_places = await journal.all_items_of(memory.store, places)
-    files, revisions, dropped, proposal_items, *others = items_of_places
+    files, revisions, dropped_items, proposal_items, *items_of_other_places = items_of_places
     proposals = await proposals_in(proposal_items)
     return StoredMemory(
         files=files,
         revisions=revisions,
-        dropped=dropped,
+        dropped_items=dropped_items,
         proposals=memory.own_proposals(proposals),
-        other_places=others,
+        other_places=items_of_other_places,
     )

@@ -8,7 +8,12 @@ from typing import TypedDict
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.consolidation.due import EARLIEST, ChangedThread, changed_in, time_of
+from lasting_memory.consolidation.changed_threads import (
+    EARLIEST,
+    ChangedThread,
+    changed_in,
+    time_of,
+)
 from lasting_memory.consolidation.owners import Owner
 from lasting_memory.consolidation.schedule import Trigger, start
 from lasting_memory.deployment import Deployment
@@ -43,8 +48,8 @@ async def sweep_counted(
     """
     began = datetime.now(UTC).isoformat(timespec="microseconds")
     counts = Counter[str]()
-    due = await _all_due(deployment, client, store)
-    owners = dict.fromkeys(item.owner for item in due)
+    due_threads = await _all_due(deployment, client, store)
+    owners = dict.fromkeys(item.owner for item in due_threads)
     for owner in owners:
         counts["due"] += 1
         owner_began = journal.Began(owner.actor, began)
@@ -105,8 +110,8 @@ async def _tidy_is_due(
     item = await store.aget(place, key)
     is_first_sweep = item is None
     if item is not None:
-        last = time_of(item.value.get("at"))
-        if last > now - timedelta(days=rules.tidy_days):
+        last_tidy_time = time_of(item.value.get("at"))
+        if last_tidy_time > now - timedelta(days=rules.tidy_days):
             return False
     value = {"at": now.isoformat()}
     op = PutOp(place, key, value, index=False)
@@ -130,12 +135,12 @@ async def find_backlog(
     deployment: Deployment, client: LangGraphClient, store: BaseStore
 ) -> Backlog:
     """What a sweep would find now."""
-    due = await _all_due(deployment, client, store)
-    people = {item.owner for item in due}
-    times = [item.updated_at for item in due]
+    due_threads = await _all_due(deployment, client, store)
+    people = {item.owner for item in due_threads}
+    times = [item.updated_at for item in due_threads]
     return {
         "people": len(people),
-        "conversations": len(due),
+        "conversations": len(due_threads),
         "oldest": min(times, default=None),
     }
 
@@ -146,16 +151,16 @@ async def _all_due(
     """Everybody's conversations that changed since they were consolidated, as far back as a sweep
     looks.
     """
-    since = EARLIEST
+    earliest = EARLIEST
     last_sweep = await store.aget(*namespaces.LAST_SWEEP)
     if last_sweep is not None:
-        last = time_of(last_sweep.value.get("began"))
+        last_sweep_time = time_of(last_sweep.value.get("began"))
         now = datetime.now(UTC)  # a time in the future is of a clock that was wrong
-        since = min(last, now) - LOOK_BACK
-    since_microseconds = since.timestamp() * 1_000_000
-    due = list[ChangedThread]()
+        earliest = min(last_sweep_time, now) - LOOK_BACK
+    earliest_microseconds = earliest.timestamp() * 1_000_000
+    due_threads = list[ChangedThread]()
     for graph in deployment.agents:
         metadata = {"graph_id": graph}
-        async for threads in changed_since(client.threads, metadata, since_microseconds):
-            due += await changed_in(threads, deployment, store)
-    return due
+        async for threads in changed_since(client.threads, metadata, earliest_microseconds):
+            due_threads += await changed_in(threads, deployment, store)
+    return due_threads

@@ -17,16 +17,16 @@ _PEOPLE = 10_000
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting:
-    """Somebody who waits. `take_free` takes a place for them if one is free, and says whether it
-    did. `decided` is set when they wait no longer, with or without a place.
+class _Wait:
+    """The wait of a person. `take_free` takes a place for them if one is free, and says whether it
+    did. `decision` is set when they wait no longer, with or without a place.
     """
 
     person: Actor
     take_free: Callable[[], bool]
     number: int
     loop: asyncio.AbstractEventLoop
-    decided: asyncio.Event = field(default_factory=asyncio.Event)
+    decision: asyncio.Event = field(default_factory=asyncio.Event)
     has_place: bool = False
 
 
@@ -39,7 +39,7 @@ class Turns:
 
     def __init__(self, most_waiting: int | None = None) -> None:
         self._most_waiting = most_waiting
-        self._waiting = list[_Waiting]()
+        self._waits = list[_Wait]()
         # When each person had a place last, as a number that grows; the latest person is last.
         self._had_at = dict[Actor, int]()
         self._number = 0
@@ -55,53 +55,53 @@ class Turns:
         if take_free():
             self._note_place(person)
             return True
-        people_waiting = [other.person for other in self._waiting]
+        people_waiting = [wait.person for wait in self._waits]
         if seconds <= 0 or person in people_waiting:
             return False
         self._number += 1
         loop = asyncio.get_running_loop()
-        mine = _Waiting(person, take_free, self._number, loop)
-        self._waiting.append(mine)
+        own_wait = _Wait(person, take_free, self._number, loop)
+        self._waits.append(own_wait)
         self._send_away_one_too_many()
         try:
             async with asyncio.timeout(seconds):
-                await mine.decided.wait()
+                await own_wait.decision.wait()
         except TimeoutError:
             pass
         finally:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-        return mine.has_place
+            if own_wait in self._waits:
+                self._waits.remove(own_wait)
+        return own_wait.has_place
 
     def _send_away_one_too_many(self) -> None:
         """Have the one whose turn is last wait no longer, where more wait than may."""
         if self._most_waiting is None:
             return
-        if len(self._waiting) > self._most_waiting:
-            last = max(self._waiting, key=self._order)
-            self._end_wait(last)
+        if len(self._waits) > self._most_waiting:
+            last_wait = max(self._waits, key=self._order)
+            self._end_wait(last_wait)
 
     @property
     def is_anybody_waiting(self) -> bool:
         """Whether somebody waits for a place."""
-        return bool(self._waiting)
+        return bool(self._waits)
 
     def ended(self, person: Actor) -> None:
         """A place of this person's is free again: give what is free to those who wait, in their
         order.
         """
         self._note_place(person)
-        in_order = sorted(self._waiting, key=self._order)
-        for waiting in in_order:
-            if waiting.take_free():
-                waiting.has_place = True
-                self._note_place(waiting.person)
-                self._end_wait(waiting)
+        waits_in_order = sorted(self._waits, key=self._order)
+        for wait in waits_in_order:
+            if wait.take_free():
+                wait.has_place = True
+                self._note_place(wait.person)
+                self._end_wait(wait)
 
-    def _order(self, waiting: _Waiting) -> tuple[int, int]:
+    def _order(self, wait: _Wait) -> tuple[int, int]:
         """Who had a place longest ago comes first; of several who had none, who came first."""
-        had_place_at = self._had_at.get(waiting.person, 0)
-        return had_place_at, waiting.number
+        had_place_at = self._had_at.get(wait.person, 0)
+        return had_place_at, wait.number
 
     def _note_place(self, person: Actor) -> None:
         """Note that a person has a place now, or had one until now."""
@@ -109,14 +109,14 @@ class Turns:
         self._had_at.pop(person, None)
         self._had_at[person] = self._number
         if len(self._had_at) > _PEOPLE:
-            first = next(iter(self._had_at))
-            del self._had_at[first]
+            first_person = next(iter(self._had_at))
+            del self._had_at[first_person]
 
-    def _end_wait(self, waiting: _Waiting) -> None:
+    def _end_wait(self, wait: _Wait) -> None:
         """Have somebody wait no longer."""
-        self._waiting.remove(waiting)
+        self._waits.remove(wait)
         # Runs may have event loops of their own.
-        waiting.loop.call_soon_threadsafe(waiting.decided.set)
+        wait.loop.call_soon_threadsafe(wait.decision.set)
 
 
 class Places:
@@ -133,17 +133,17 @@ class Places:
         """Hold one of so many places, once it is this person's turn, and yield True. Yields False,
         without a place, if that takes more than these seconds.
         """
-        mine = object()
+        own_wait = object()
 
         def take_free() -> bool:
             if len(self._holders) < places:
-                self._holders.add(mine)
-            return mine in self._holders
+                self._holders.add(own_wait)
+            return own_wait in self._holders
 
         try:
             has_place = await self._turns.take(person, take_free, seconds)
             yield has_place
         finally:
-            if mine in self._holders:
-                self._holders.remove(mine)
+            if own_wait in self._holders:
+                self._holders.remove(own_wait)
                 self._turns.ended(person)

@@ -72,7 +72,7 @@ reading = _of_person("reading")
 proposals = _of_person("proposals")
 # What of a person's own memory they offer to their groups, and what became of it; keys are ids.
 offers = _of_person("offers")
-# Memory that is built anew from all of a person's conversations (`consolidation/dreams.py`): its
+# Memory that is built anew from all of a person's conversations (`consolidation/dream_store.py`): its
 # draft, how far it is, and what is read.
 dream = _of_person("dream")
 DREAMS: Namespace = ("dream",)  # above all of them

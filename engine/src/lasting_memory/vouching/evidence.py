@@ -19,7 +19,8 @@ import regex
 from lasting_memory import recall
 from lasting_memory.deployment import Source
 from lasting_memory.memory.sources import Vouch, entry_of, text_of
-from lasting_memory.vouching.own_words import announces_a_text, parts_of
+from lasting_memory.vouching.handing_over import announces_a_text
+from lasting_memory.vouching.own_words import parts_of
 from lasting_memory.vouching.statements import Statement, Word, statement_of, stems_in
 
 # A line of which so much stands in one passage of a text from elsewhere says what that text says,
@@ -80,8 +81,8 @@ class Evidence:
         more was shown than is looked at. Otherwise INFERRED. `doubted_lines` are the stems of the
         doubted lines of memory.
         """
-        said = text_of(line)
-        text = entry_of(said) or line.strip()
+        line_text = text_of(line)
+        text = entry_of(line_text) or line.strip()
         statement = statement_of(text, self._language)
         stems = statement.stems
         if not stems or _is_short_heading(text, stems):
@@ -89,8 +90,8 @@ class Evidence:
         if self._is_in_foreign_text(stems):
             return Source.UNCONFIRMED
         is_doubted = _takes_up_any(stems, doubted_lines)
-        in_order = is_doubted or self.has_unread
-        if self._is_said(statement, in_order=in_order):
+        is_in_order = is_doubted or self.has_unread
+        if self._is_said(statement, is_in_order=is_in_order):
             # A text that was not looked at may say it, too.
             return Source.INFERRED if self._is_cut else Source.CONFIRMED
         return Source.UNCONFIRMED if is_doubted else Source.INFERRED
@@ -99,12 +100,12 @@ class Evidence:
         """Whether a text from elsewhere says what a line with these stems says."""
         return any(_says(text, stems) for text in self._compared_texts)
 
-    def _is_said(self, statement: Statement, *, in_order: bool) -> bool:
-        """Whether one message of the person's has all words of a line, with `in_order` one after the
-        other.
+    def _is_said(self, statement: Statement, *, is_in_order: bool) -> bool:
+        """Whether one message of the person's has all words of a line, with `is_in_order` one after
+        the other.
         """
-        says = _has_in_order if in_order else _has_all_words
-        return any(says(message, statement) for message in self._own_statements)
+        has_words = _has_in_order if is_in_order else _has_all_words
+        return any(has_words(message, statement) for message in self._own_statements)
 
     def vouch(self, memory: Mapping[str, Source] = MappingProxyType({})) -> Vouch:
         """The `Vouch` of a write into a memory that has these entries. Blocks: it reads all texts.
@@ -120,20 +121,20 @@ class Evidence:
         _ = self._own_stems, self._compared_texts  # read here, where it may block
         answers = dict[str, Source]()
 
-        def vouch(entry: str, source_there: Source | None) -> Source:
-            before = source_there or memory.get(entry)
-            if before is Source.CONFIRMED:
-                return before
-            if before and not self._may_say(entry):
-                return before
+        def vouch(entry: str, source_in_file: Source | None) -> Source:
+            source_before = source_in_file or memory.get(entry)
+            if source_before is Source.CONFIRMED:
+                return source_before
+            if source_before and not self._may_say(entry):
+                return source_before
             answer = answers.get(entry)
             if answer is None:
                 answer = self.source_of(entry, doubted_lines)
                 answers[entry] = answer
             # A line that is doubted itself is raised if the person says it, word after word.
-            if before is None or answer is Source.CONFIRMED:
+            if source_before is None or answer is Source.CONFIRMED:
                 return answer
-            return before
+            return source_before
 
         return vouch
 
@@ -152,19 +153,19 @@ class Evidence:
         foreign_texts = list[str]()
         is_partial = False
         has_unread = False
-        for one in evidence:
-            own_messages += one.own_messages
-            foreign_texts += one.foreign_texts
-            is_partial = is_partial or one.is_partial
-            has_unread = has_unread or one.has_unread
+        for part in evidence:
+            own_messages += part.own_messages
+            foreign_texts += part.foreign_texts
+            is_partial = is_partial or part.is_partial
+            has_unread = has_unread or part.has_unread
         return cls(own_messages, foreign_texts, is_partial, has_unread)
 
     def with_own(self, *messages: Sequence[str]) -> "Evidence":
         """The same with further messages of the person's. Those without sentences are left out."""
-        further = [message for message in messages if message]
-        if not further:
+        further_messages = [message for message in messages if message]
+        if not further_messages:
             return self
-        own_messages = [*self.own_messages, *further]
+        own_messages = [*self.own_messages, *further_messages]
         return replace(self, own_messages=own_messages)
 
     @property
@@ -200,7 +201,7 @@ class Evidence:
     @cached_property
     def _compared_texts(self) -> Sequence[_ForeignText]:
         """The texts from elsewhere, the last one first, up to `_MOST_CHARS` of all."""
-        compared = list[_ForeignText]()
+        compared_texts = list[_ForeignText]()
         room = _MOST_CHARS
         for text in reversed(self.foreign_texts):
             beginning = text[:room]
@@ -208,8 +209,8 @@ class Evidence:
             passages = _passages_in(beginning, self._language)
             stems = frozenset[str]().union(*passages)
             foreign_text = _ForeignText(stems, passages)
-            compared.append(foreign_text)
-        return compared
+            compared_texts.append(foreign_text)
+        return compared_texts
 
     @cached_property
     def _own_stems(self) -> frozenset[str]:
@@ -226,18 +227,18 @@ def evidence_of(messages: Iterable[str], foreign_texts: Iterable[str] = ()) -> E
     What a message quotes or pastes counts as text from elsewhere.
     """
     own_messages = list[Sequence[str]]()
-    all_foreign = list(foreign_texts)
+    all_foreign_texts = list(foreign_texts)
     is_announced = False  # the message before says that this one is somebody else's text
     for message in messages:
         if is_announced:
             own_messages.append([])
-            all_foreign.append(message)
+            all_foreign_texts.append(message)
         else:
             parts = parts_of(message)
             own_messages.append(parts.own_sentences)
-            all_foreign += parts.foreign_texts
+            all_foreign_texts += parts.foreign_texts
         is_announced = announces_a_text(message)
-    return Evidence(own_messages, all_foreign)
+    return Evidence(own_messages, all_foreign_texts)
 
 
 def _passages_in(text: str, language: str) -> list[frozenset[str]]:
@@ -265,18 +266,18 @@ def _has_most(passage: frozenset[str], stems: frozenset[str]) -> bool:
     """Whether most of a line's stems are in a passage. If they are few, all must be."""
     if len(stems) < _TELLING_WORDS:
         return stems <= passage
-    common = stems & passage
-    least = _SHARE * len(stems)
-    return len(common) >= least
+    common_stems = stems & passage
+    least_common = _SHARE * len(stems)
+    return len(common_stems) >= least_common
 
 
 def _takes_up_any(stems: frozenset[str], doubted_lines: Sequence[frozenset[str]]) -> bool:
     """Whether a line says more or less than a doubted one, or merges it with others."""
-    for doubted in doubted_lines:
+    for doubted_stems in doubted_lines:
         # A doubted line without stems says nothing, and is in every line.
-        if doubted and doubted <= stems:
+        if doubted_stems and doubted_stems <= stems:
             return True
-        if _has_most(doubted, stems):
+        if _has_most(doubted_stems, stems):
             return True
     return False
 
@@ -314,33 +315,33 @@ def _is_same(word: Word, message_word: Word) -> bool:
     if word.is_negated != message_word.is_negated:
         return False
     if word.is_name:
-        return word.spelled == message_word.spelled
+        return word.spelling == message_word.spelling
     if word.stem == message_word.stem:
-        return not _tell_genders_apart(word.spelled, message_word.spelled)
+        return not _tell_genders_apart(word.spelling, message_word.spelling)
     return _are_forms(word.stem, message_word.stem)
 
 
-def _are_forms(one: str, other: str) -> bool:
+def _are_forms(stem: str, other_stem: str) -> bool:
     """Whether two stems are forms of one word of an alphabet: they differ in a short ending alone."""
-    shorter = one
-    longer = other
-    if len(other) < len(one):
-        shorter = other
-        longer = one
-    if len(shorter) < _FORM_CHARS:
+    shorter_stem = stem
+    longer_stem = other_stem
+    if len(other_stem) < len(stem):
+        shorter_stem = other_stem
+        longer_stem = stem
+    if len(shorter_stem) < _FORM_CHARS:
         return False
-    if not longer.startswith(shorter):
+    if not longer_stem.startswith(shorter_stem):
         return False
-    ending = longer.removeprefix(shorter)
-    return longer.isalpha() and ending in _ENDINGS
+    ending = longer_stem.removeprefix(shorter_stem)
+    return longer_stem.isalpha() and ending in _ENDINGS
 
 
-def _tell_genders_apart(one: str, other: str) -> bool:
+def _tell_genders_apart(spelling: str, other_spelling: str) -> bool:
     """Whether two words that a stemmer takes for one are as a son and a daughter: `hijo`, `hija`."""
-    endings = {one[-1:], other[-1:]}
+    endings = {spelling[-1:], other_spelling[-1:]}
     if endings == {"s"}:  # of the plural
-        endings = {one[-2:], other[-2:]}
+        endings = {spelling[-2:], other_spelling[-2:]}
     if endings not in _GENDER_ENDINGS:
         return False
-    beginning = one.rstrip("s")[:-1]
+    beginning = spelling.rstrip("s")[:-1]
     return beginning in _KIN

@@ -70,15 +70,15 @@ _ELIDED = regex.compile(r"\b(?:n|d|l|j|qu|m|t|s|c)['’ʼ](?=\p{L})")
 
 def without_apostrophes(text: str) -> str:
     """A text in which `don't` is one word, and `n'aime` two. In lower case and normal form."""
-    low = comparable(text)
-    low = _ELIDED.sub(_whole_word, low)
-    low = _NOT.sub("t", low)
-    return str(_APOSTROPHE.sub(" ", low))
+    lowercase_text = comparable(text)
+    lowercase_text = _ELIDED.sub(_whole_word, lowercase_text)
+    lowercase_text = _NOT.sub("t", lowercase_text)
+    return str(_APOSTROPHE.sub(" ", lowercase_text))
 
 
-def _whole_word(elided: regex.Match[str]) -> str:
+def _whole_word(elided_word: regex.Match[str]) -> str:
     """What an elided word says, in a word of its own: whether it negates."""
-    is_negation = elided[0].startswith("n")
+    is_negation = elided_word[0].startswith("n")
     return "ne " if is_negation else " "
 
 

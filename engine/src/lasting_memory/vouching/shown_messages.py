@@ -51,32 +51,32 @@ class ShownMessages:
     is the task that an assistant gave.
     """
 
-    thread: Sequence[object] = ()
-    in_subagents: Sequence[object] = ()
+    thread_messages: Sequence[object] = ()
+    subagent_messages: Sequence[object] = ()
 
     @classmethod
-    def of_values(cls, messages: object, said_in: Collection[str]) -> "ShownMessages":
+    def of_values(cls, messages: object, own_message_ids: Collection[str]) -> "ShownMessages":
         """What a thread showed, by the messages in its values as the platform gives them.
 
-        `said_in` are the ids of the messages that are the person's word. Other messages of a person
-        are left out.
+        `own_message_ids` are those of the messages that are the person's word. Other messages of a
+        person are left out.
         """
-        shown = list[BaseMessage]()
+        shown_messages = list[BaseMessage]()
         values = messages if isinstance(messages, list) else []
         for value in values:
             message = _message_of(value)
             message_id = message.id or ""
-            is_said = message_id in said_in
+            is_said = message_id in own_message_ids
             if is_said or not _is_of_person(message):
-                shown.append(message)
-        return cls(shown)
+                shown_messages.append(message)
+        return cls(shown_messages)
 
     def of_others(self) -> "ShownMessages":
         """The same, of which nothing is the person's word."""
         return ShownMessages((), self._all())
 
     def _all(self) -> list[object]:
-        return [*self.thread, *self.in_subagents]
+        return [*self.thread_messages, *self.subagent_messages]
 
     def evidence(self, *, own_memory: bool = True) -> Evidence:
         """What speaks for and against a line. Blocks.
@@ -86,20 +86,20 @@ class ShownMessages:
         """
         all_messages = self._all()
         calls = _calls_in(all_messages)
-        said = list[str]()
+        typed_texts = list[str]()
         foreign_texts = list[str]()
         for message, is_own in self._messages_with_is_own():
             if is_own:
                 fields = _fields_of(message)
-                typed = own_text(fields, files=False)
-                attached = _attached_text(fields)
-                said.append(typed)
-                foreign_texts.append(attached)
+                typed_text = own_text(fields, files=False)
+                attached_text = _attached_text(fields)
+                typed_texts.append(typed_text)
+                foreign_texts.append(attached_text)
             else:
                 foreign_texts += _foreign_texts_of(message, calls, own_memory=own_memory)
-        own_messages = filter(None, said)
-        others = filter(None, foreign_texts)
-        evidence = evidence_of(own_messages, others)
+        own_messages = filter(None, typed_texts)
+        other_texts = filter(None, foreign_texts)
+        evidence = evidence_of(own_messages, other_texts)
         has_unread = any(map(_has_unread, all_messages))
         return replace(evidence, has_unread=has_unread)
 
@@ -109,14 +109,14 @@ class ShownMessages:
         Where people with several names speak, only messages without a name are.
         """
         names = set[str]()
-        for message in self.thread:
+        for message in self.thread_messages:
             if _is_of_person(message):
                 names.add(_name_of(message))
         has_one_speaker = len(names) <= 1
-        for message in self.thread:
+        for message in self.thread_messages:
             is_theirs = has_one_speaker or not _name_of(message)
             yield message, is_theirs and _is_of_person(message)
-        for message in self.in_subagents:
+        for message in self.subagent_messages:
             yield message, False
 
 
@@ -150,12 +150,12 @@ def noting_shown_messages(messages: Sequence[object]) -> Iterator[None]:
     """Note what is shown where a tool is called, for what the tool writes. `messages` are those of
     the agent that calls it; within a call of another agent it is that one's subagent.
     """
-    shown = ShownMessages(messages)
-    outer = _SHOWN.get()
-    if outer is not None:
-        in_subagents = [*outer.in_subagents, *messages]
-        shown = ShownMessages(outer.thread, in_subagents)
-    token = _SHOWN.set(shown)
+    shown_messages = ShownMessages(messages)
+    outer_messages = _SHOWN.get()
+    if outer_messages is not None:
+        subagent_messages = [*outer_messages.subagent_messages, *messages]
+        shown_messages = ShownMessages(outer_messages.thread_messages, subagent_messages)
+    token = _SHOWN.set(shown_messages)
     try:
         yield
     finally:
@@ -186,11 +186,11 @@ def _fields_of(message: object) -> Mapping[str, object]:
 def _attached_text(message: Mapping[str, object]) -> str:
     """The texts of files that came with a message; "" if none came."""
     content = message.get("content")
-    whole = recall.message_text(content)
-    typed = own_text(message, files=False)
-    if whole == typed:
+    whole_text = recall.message_text(content)
+    typed_text = own_text(message, files=False)
+    if whole_text == typed_text:
         return ""
-    return whole.replace(typed, "\n") if typed else whole
+    return whole_text.replace(typed_text, "\n") if typed_text else whole_text
 
 
 def _calls_in(messages: Sequence[object]) -> dict[str, ToolCall]:
@@ -245,9 +245,9 @@ def _provider_results(message: AIMessage) -> list[str]:
             results.append(text)
             continue
         for name in ("citations", "annotations"):
-            quoted = block.get(name)
-            if quoted:
-                text = _json_text(quoted)
+            quotation = block.get(name)
+            if quotation:
+                text = _json_text(quotation)
                 results.append(text)
     return results
 
@@ -293,8 +293,8 @@ def _reads_memory(name: str, arguments: object) -> bool:
     if not isinstance(path, str):
         return False
     from_root = "/" + path.lstrip("/")
-    plain = posixpath.normpath(from_root)
-    return f"{plain}/".startswith(_MEMORY)
+    normal_path = posixpath.normpath(from_root)
+    return f"{normal_path}/".startswith(_MEMORY)
 
 
 def _may_leave_folder(pattern: object) -> bool:

@@ -64,7 +64,7 @@ class Word(NamedTuple):
     """
 
     stem: str
-    spelled: str
+    spelling: str
     is_negated: bool
     is_name: bool = False
 
@@ -85,7 +85,7 @@ class _Term(NamedTuple):
     """A word of a clause: one of its stems, and how it is spelled in lower case."""
 
     stem: str
-    spelled: str
+    spelling: str
 
 
 class _Clause(NamedTuple):
@@ -111,9 +111,9 @@ def _words_of(clause: _Clause, names: Collection[str]) -> list[Word]:
     """The words of a clause. `names` are those of its text, in lower case."""
     clause_words = list[Word]()
     is_negated = clause.is_negated
-    for stem, spelled in clause.terms:
-        is_name = spelled in names
-        word = Word(stem, spelled, is_negated, is_name)
+    for stem, spelling in clause.terms:
+        is_name = spelling in names
+        word = Word(stem, spelling, is_negated, is_name)
         clause_words.append(word)
     return clause_words
 
@@ -121,17 +121,17 @@ def _words_of(clause: _Clause, names: Collection[str]) -> list[Word]:
 def _with_characters(clause_words: Sequence[Word]) -> list[Word]:
     """The words of a clause in order; of writing without spaces its characters, each as a word."""
     order = list[Word]()
-    spelled_before = ""
+    spelling_before = ""
     for word in clause_words:
-        spelled = word.spelled
-        if not is_unspaced(spelled):
+        spelling = word.spelling
+        if not is_unspaced(spelling):
             order.append(word)
         # Such a word stands here once for each pair of its characters, which are its stems.
-        elif spelled != spelled_before:
-            for character in pieces(spelled):
+        elif spelling != spelling_before:
+            for character in pieces(spelling):
                 part = Word(character, character, word.is_negated)
                 order.append(part)
-        spelled_before = spelled
+        spelling_before = spelling
     return order
 
 
@@ -173,8 +173,8 @@ def _is_denial(clause: _Clause) -> bool:
     """Whether a clause only says that something is not true. One that only negates does, too."""
     if not clause.is_negated:
         return False
-    spelled = {term.spelled for term in clause.terms}
-    return spelled <= _TRUTH
+    spelling = {term.spelling for term in clause.terms}
+    return spelling <= _TRUTH
 
 
 def _names_in(text: str, language: str) -> frozenset[str]:
@@ -194,11 +194,11 @@ def _names_in(text: str, language: str) -> frozenset[str]:
 
 def _clause_of(text: str, language: str) -> _Clause:
     """The clause that a part of a sentence is. Words that negate it are none of its terms."""
-    plain = without_apostrophes(text).strip()
-    low = _SUBJECT.sub("", plain)
-    is_negated = has_negation(low)
+    text_without_apostrophes = without_apostrophes(text).strip()
+    lowercase_text = _SUBJECT.sub("", text_without_apostrophes)
+    is_negated = has_negation(lowercase_text)
     terms = list[_Term]()
-    for word in words(low):
+    for word in words(lowercase_text):
         if negates(word, language):
             is_negated = True
         elif word in _QUALIFIERS:
@@ -212,7 +212,7 @@ def _clause_of(text: str, language: str) -> _Clause:
 
 def stems_in(text: str, language: str) -> frozenset[str]:
     """The stems of the words with content in a text, wherever they stand. In linear time."""
-    low = without_apostrophes(text)
-    stems = frozenset(recall.stems(low, language))
-    qualifiers = _QUALIFIERS.intersection(words(low))
+    lowercase_text = without_apostrophes(text)
+    stems = frozenset(recall.stems(lowercase_text, language))
+    qualifiers = _QUALIFIERS.intersection(words(lowercase_text))
     return stems | qualifiers

@@ -27,10 +27,10 @@ from lasting_memory.consolidation.brought.entries import (
     counted,
     parts,
     proposal_id,
-    shown,
+    text_of_entries,
 )
 
 __all__ = [
     "MAX_ENTRIES", "MAX_ENTRY_CHARS", "Brought", "Entry", "Part", "UnreadableError", "counted", "parts", "proposal_id", "read",
-    "shown",
+    "text_of_entries",
 ]  # fmt: skip

@@ -44,8 +44,8 @@ def one_line(text: str) -> str:
     It has no HTML, escapes, invisible characters or characters that no store keeps.
     """
     if "<" in text or "&" in text:
-        without_tags = TAG.sub(_in_place_of, text)
-        text = html.unescape(without_tags)
+        text_without_tags = TAG.sub(_in_place_of, text)
+        text = html.unescape(text_without_tags)
     if not text.isprintable():
         characters = map(_printable, text)
         text = "".join(characters)
@@ -55,8 +55,8 @@ def one_line(text: str) -> str:
     if is_plain(f"- {text}"):
         return text
     # What still is markup gets a space, with which it is none.
-    without_tags = _OPENS_TAG.sub("< ", text)
-    return without_tags.replace("![", "! [")
+    text_without_tags = _OPENS_TAG.sub("< ", text)
+    return text_without_tags.replace("![", "! [")
 
 
 def _in_place_of(tag: re.Match[str]) -> str:
@@ -75,6 +75,6 @@ def _printable(char: str) -> str:
         return char
     if char in JOINERS:
         return char
-    normal = unicodedata.normalize("NFKC", char)
-    separates = char.isspace() or normal.isspace()
-    return " " if separates else ""
+    normal_form = unicodedata.normalize("NFKC", char)
+    is_separator = char.isspace() or normal_form.isspace()
+    return " " if is_separator else ""

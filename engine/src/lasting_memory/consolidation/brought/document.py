@@ -15,7 +15,7 @@ from lasting_memory.consolidation.brought.json_text import json_from, json_of
 from lasting_memory.consolidation.brought.markdown import entries_of_text
 from lasting_memory.consolidation.brought.objects import entries_of_value
 from lasting_memory.consolidation.brought.page import entries_of_page, without_tags
-from lasting_memory.consolidation.facts import Key
+from lasting_memory.consolidation.facts import LineWords
 from lasting_memory.plain_text import plain
 
 _FENCES = ("```", "~~~")
@@ -35,40 +35,40 @@ def read(text: str) -> Brought:
         raise UnreadableError(
             "This is a ZIP archive; unpack it, and bring the file in it, such as conversations.json."
         )
-    brought = Brought()
-    seen = set[Key]()
-    for entry in _entries_of(text, brought):
-        key = entry.key
-        if not key:  # it says nothing
+    brought_entries = Brought()
+    facts_seen = set[LineWords]()
+    for entry in _entries_of(text, brought_entries):
+        line_words = entry.line_words
+        if not line_words:  # it says nothing
             continue
-        if key in seen:
-            brought.left_out["twice"].append(entry.text)
+        if line_words in facts_seen:
+            brought_entries.left_out["twice"].append(entry.text)
         elif len(entry.text) > MAX_ENTRY_CHARS:
-            brought.left_out["too_long"].append(entry.text)
-        elif len(brought.entries) >= MAX_ENTRIES:
-            brought.left_out["too_many"].append(entry.text)
+            brought_entries.left_out["too_long"].append(entry.text)
+        elif len(brought_entries.entries) >= MAX_ENTRIES:
+            brought_entries.left_out["too_many"].append(entry.text)
         else:
-            seen.add(key)
-            brought.entries.append(entry)
-    return brought
+            facts_seen.add(line_words)
+            brought_entries.entries.append(entry)
+    return brought_entries
 
 
-def _entries_of(text: str, brought: Brought) -> Iterator[Entry]:
-    """All entries of a text: JSON, a page or plain text. The framing of it is noted in `brought`."""
+def _entries_of(text: str, brought_entries: Brought) -> Iterator[Entry]:
+    """All entries of a text: JSON, a page or plain text. The framing of it is noted in `brought_entries`."""
     value = _json_in(text)
     if value is not None:
         yield from entries_of_value(value)
         return
     if not _HTML.match(text):
-        yield from entries_of_text(text, brought=brought)
+        yield from entries_of_text(text, brought_entries=brought_entries)
         return
-    chat = _CHAT_PAGE.search(text)
-    if chat:
-        conversations = json_from(text, chat.end())
+    chat_match = _CHAT_PAGE.search(text)
+    if chat_match:
+        conversations = json_from(text, chat_match.end())
         yield from entries_of_value(conversations)
     else:
-        shown = without_tags(text)
-        yield from entries_of_page(shown, brought)
+        page_text = without_tags(text)
+        yield from entries_of_page(page_text, brought_entries)
 
 
 def _json_in(text: str) -> object:

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from pydantic import TypeAdapter
 
-from lasting_memory.consolidation.facts import Key, key_of
+from lasting_memory.consolidation.facts import LineWords, line_words_of
 
 # Entries that are taken of one text, and characters of one. A longer message is divided between its
 # lines, never within one.
@@ -66,11 +66,11 @@ class Entry:
         return heading.strip()
 
     @property
-    def key(self) -> Key:
+    def line_words(self) -> LineWords:
         """Its words, by which it is compared with facts; () if it says nothing."""
         if self.is_message:
-            return key_of(self.text)
-        return key_of(self.fact)
+            return line_words_of(self.text)
+        return line_words_of(self.fact)
 
 
 @dataclass(slots=True)
@@ -85,10 +85,10 @@ class Brought:
     @property
     def found(self) -> int:
         """How many entries the text has, with those that are left out."""
-        found = len(self.entries)
+        number = len(self.entries)
         for texts in self.left_out.values():
-            found += len(texts)
-        return found
+            number += len(texts)
+        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class Part:
 
     def dumped(self) -> str:
         """The part as JSON, as a run is given it. Blocks."""
-        dumped = _PART.dump_json(self)
-        return dumped.decode()
+        json_bytes = _PART.dump_json(self)
+        return json_bytes.decode()
 
     @staticmethod
     def loaded(text: str) -> "Part":
@@ -118,7 +118,7 @@ class Part:
 _PART = TypeAdapter(Part)
 
 
-def shown(entries: Sequence[Entry]) -> str:
+def text_of_entries(entries: Sequence[Entry]) -> str:
     """Entries as a model reads them: a line each, under their headings."""
     lines = list[str]()
     heading = ""

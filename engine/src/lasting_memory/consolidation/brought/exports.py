@@ -42,8 +42,8 @@ def _entries_of_chatgpt(
     themselves in the settings. `mapping` are its nodes, by key.
     """
     title = title_of(conversation.get("title"))
-    current = conversation.get("current_node")
-    for node in _branch(mapping, current):
+    current_key = conversation.get("current_node")
+    for node in _branch(mapping, current_key):
         message = node.get("message")
         if not isinstance(message, Mapping) or not _is_of_person(message):
             continue
@@ -86,23 +86,23 @@ def _is_text(content: Mapping[str, object]) -> bool:
     return isinstance(kind, str) and kind in {"text", "multimodal_text"}
 
 
-def _branch(mapping: Mapping[str, object], current: object) -> list[_Node]:
-    """The nodes of the branch that the person saw last, oldest first. `current` is the key of its
+def _branch(mapping: Mapping[str, object], current_key: object) -> list[_Node]:
+    """The nodes of the branch that the person saw last, oldest first. `current_key` is the key of its
     last node; where there is no such node, it ends with the last leaf.
     """
     nodes = _Nodes()
     for node_key, node in mapping.items():
         if isinstance(node, Mapping):
             nodes[node_key] = node
-    key = current
+    key = current_key
     if not isinstance(key, str) or key not in nodes:
         key = _last_leaf(nodes)
     branch = list[_Node]()
-    seen = set[str]()
+    seen_keys = set[str]()
     while isinstance(key, str):
-        if key not in nodes or key in seen:
+        if key not in nodes or key in seen_keys:
             break
-        seen.add(key)
+        seen_keys.add(key)
         node = nodes[key]
         branch.append(node)
         key = node.get("parent")
@@ -142,7 +142,7 @@ def _entries_of_activity(activity: Mapping[str, object], title: str) -> Iterator
     about something else. Its `title` says what they did.
     """
     plain_title = html.unescape(title)
-    asked = PROMPTED.match(plain_title)
-    if asked:
+    prompt_match = PROMPTED.match(plain_title)
+    if prompt_match:
         date = date_of(activity)
-        yield from entries_of_message(asked[1], date, "")
+        yield from entries_of_message(prompt_match[1], date, "")

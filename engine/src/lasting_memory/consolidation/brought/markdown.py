@@ -49,13 +49,13 @@ class _Line(NamedTuple):
     """The entry of a line, and where the line stands: in a code block, as an item of a list."""
 
     entry: Entry
-    in_block: bool
+    is_in_block: bool
     is_item: bool
 
     @property
     def may_be_framing(self) -> bool:
         """Whether an assistant may say this around the facts."""
-        if self.in_block:
+        if self.is_in_block:
             return False
         return not self.is_item
 
@@ -65,45 +65,47 @@ class _ParsedLine(NamedTuple):
 
     text: str  # without all that follows, and without markup
     date: str  # "" for none
-    bare: str  # the line without its indent alone
+    bare_text: str  # the line without its indent alone
     indent: int  # in columns
     has_bullet: bool
 
 
-def entries_of_text(text: str, title: str = "", brought: Brought | None = None) -> Iterator[Entry]:
+def entries_of_text(
+    text: str, title: str = "", brought_entries: Brought | None = None
+) -> Iterator[Entry]:
     """The entries of a text. `title` is that of lines without a heading.
 
     Where more lines are in code blocks than may be framing, the framing is left out, and noted in
-    `brought`.
+    `brought_entries`.
     """
     lines = list(_lines_of(text, title))
-    in_block = 0
-    maybe_framing = 0
+    number_in_blocks = 0
+    number_maybe_framing = 0
     for line in lines:
-        in_block += line.in_block
-        maybe_framing += line.may_be_framing
-    has_framing = in_block > maybe_framing
+        number_in_blocks += line.is_in_block
+        number_maybe_framing += line.may_be_framing
+    has_framing = number_in_blocks > number_maybe_framing
     for line in lines:
         if not has_framing or not line.may_be_framing:
             yield line.entry
-        elif brought is not None:
-            brought.framing.append(line.entry.text)
+        elif brought_entries is not None:
+            brought_entries.framing.append(line.entry.text)
 
 
 def _lines_of(text: str, title: str) -> Iterator[_Line]:
     """The lines of a text that say something, each with the heading and the parent above it."""
-    in_block = False
+    is_in_block = False
     parent = ""
     parent_indent = 0
     for raw_line in text.split("\n"):
         if _FENCE.match(raw_line):
-            in_block = not in_block
+            is_in_block = not is_in_block
             continue
         line = _parsed(raw_line)
         if not any(map(_says_something, line.text)):
             continue
         is_item = line.has_bullet or bool(line.date)
-        heading = None if is_item else _heading_of(line.bare)
+        heading = None if is_item else _heading_of(line.bare_text)
         if heading is not None:
             title = heading[:TITLE_CHARS]
             parent = ""
@@ -116,35 +118,35 @@ def _lines_of(text: str, title: str) -> Iterator[_Line]:
         is_below_parent = line.has_bullet and line.indent > parent_indent
         if not is_below_parent:
             parent = ""
-        with_parent = f"{parent} {line.text}"
-        entry = Entry(with_parent.strip(), line.date, title)
-        yield _Line(entry, in_block, is_item)
+        text_with_parent = f"{parent} {line.text}"
+        entry = Entry(text_with_parent.strip(), line.date, title)
+        yield _Line(entry, is_in_block, is_item)
 
 
 def _parsed(raw_line: str) -> _ParsedLine:
     """A line of Markdown, divided into its parts."""
-    expanded = raw_line.expandtabs(4)
-    without_indent = expanded.lstrip()
-    indent = len(expanded) - len(without_indent)
-    bare = expanded.strip().lstrip("> ")
-    content = bare
-    bullet = _BULLET.match(bare)
+    line_with_spaces = raw_line.expandtabs(4)
+    text_without_indent = line_with_spaces.lstrip()
+    indent = len(line_with_spaces) - len(text_without_indent)
+    bare_text = line_with_spaces.strip().lstrip("> ")
+    content = bare_text
+    bullet = _BULLET.match(bare_text)
     if bullet:
-        content = bare[bullet.end() :]
+        content = bare_text[bullet.end() :]
     content = _CHECKBOX.sub("", content, count=1)
-    date, dated = _dated(content)
-    without_bold = _BOLD.sub(r"\2", dated)
-    text = one_line(without_bold)
-    return _ParsedLine(text, date, bare, indent, has_bullet=bool(bullet))
+    date, text_without_date = _dated(content)
+    text_without_bold = _BOLD.sub(r"\2", text_without_date)
+    text = one_line(text_without_bold)
+    return _ParsedLine(text, date, bare_text, indent, has_bullet=bool(bullet))
 
 
 def _heading_of(line: str) -> str | None:
     """The text of a line that is a heading, or that ends with a colon; None for any other line."""
-    marked = _HEADING.match(line)
-    if marked is None:
-        marked = _BOLD_LINE.fullmatch(line)
-    if marked:
-        heading = marked[1].strip("#*: ")
+    heading_match = _HEADING.match(line)
+    if heading_match is None:
+        heading_match = _BOLD_LINE.fullmatch(line)
+    if heading_match:
+        heading = heading_match[1].strip("#*: ")
         return one_line(heading)
     if line.endswith(_COLONS):
         return one_line(line[:-1])
@@ -154,19 +156,19 @@ def _heading_of(line: str) -> str | None:
 def _dated(line: str) -> tuple[str, str]:
     """The date that stands before a line, "" for none, and the line without it."""
     line = line.strip()
-    bracketed = _DATED.fullmatch(line)
-    if bracketed:
-        text = bracketed[2]
-        date = one_line(bracketed[1])
+    bracketed_match = _DATED.fullmatch(line)
+    if bracketed_match:
+        text = bracketed_match[2]
+        date = one_line(bracketed_match[1])
         if date.casefold() in _NO_DATE:
             return "", text
         digits = sum(map(str.isdigit, date))
         has_year = digits >= _DATE_DIGITS
         if has_year and len(date) <= _DATE_CHARS:
             return date, text
-    iso = _ISO_DATED.fullmatch(line)
-    if iso:
-        return iso[1], iso[2]
+    iso_match = _ISO_DATED.fullmatch(line)
+    if iso_match:
+        return iso_match[1], iso_match[2]
     return "", line
 
 

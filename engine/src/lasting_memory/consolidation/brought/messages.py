@@ -84,15 +84,15 @@ def date_of(value: Mapping[str, object]) -> str:
     return ""
 
 
-def _day_of(at: object) -> str:
+def _day_of(stamp: object) -> str:
     """The day of a time in ISO format, in seconds or in milliseconds; "" for anything else."""
-    if isinstance(at, bool):  # for Python, a number
+    if isinstance(stamp, bool):  # for Python, a number
         return ""
     try:
-        if isinstance(at, str):
-            time = datetime.fromisoformat(at[:10])
-        elif isinstance(at, int | float):
-            seconds = at / 1000 if at > _MAX_SECONDS else at
+        if isinstance(stamp, str):
+            time = datetime.fromisoformat(stamp[:10])
+        elif isinstance(stamp, int | float):
+            seconds = stamp / 1000 if stamp > _MAX_SECONDS else stamp
             time = datetime.fromtimestamp(seconds, UTC)
         else:
             return ""

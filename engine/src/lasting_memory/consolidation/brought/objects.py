@@ -47,9 +47,9 @@ def _entries_of_object(value: Mapping[str, object], title: str, depth: int) -> I
     """The entries of an object, by its form: of an export, a message, with a text, with a key and a
     value, with any fields. A message that somebody else wrote has none.
     """
-    of_export = entries_of_export(value)
-    if of_export is not None:
-        yield from of_export
+    export_entries = entries_of_export(value)
+    if export_entries is not None:
+        yield from export_entries
         return
     writer = _first_text(value, _WRITERS)
     if writer is not None:

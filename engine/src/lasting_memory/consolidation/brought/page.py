@@ -12,7 +12,7 @@ from lasting_memory.consolidation.brought.markdown import entries_of_text
 from lasting_memory.consolidation.brought.messages import entries_of_message
 
 # Elements that a page does not show.
-_UNSEEN = frozenset({"script", "style", "head", "title", "svg", "template"})
+_HIDDEN_ELEMENTS = frozenset({"script", "style", "head", "title", "svg", "template"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _COMMENT_BEGINS = "<!--"
 _COMMENT_ENDS = "-->"
@@ -24,40 +24,40 @@ def without_tags(page: str) -> str:
     """The text that a page shows, with its headings and lists as Markdown. In linear time."""
     texts = list[str]()
     position = 0
-    unseen = ""  # the element or comment that is not shown, in which the position is
+    hidden_element = ""  # the element or comment that is not shown, in which the position is
     for tag in TAG.finditer(page):
         name = (tag[2] or "").lower()
-        closes = tag[1] == "/"
-        if not unseen:
+        is_closing = tag[1] == "/"
+        if not hidden_element:
             text = page[position : tag.start()]
             texts.append(text.replace("\n", " "))
         position = tag.end()
-        if unseen == _COMMENT_BEGINS:
+        if hidden_element == _COMMENT_BEGINS:
             if tag[0] == _COMMENT_ENDS:
-                unseen = ""
-        elif unseen:
-            if closes and name == unseen:
-                unseen = ""
+                hidden_element = ""
+        elif hidden_element:
+            if is_closing and name == hidden_element:
+                hidden_element = ""
         elif tag[0] == _COMMENT_BEGINS:
-            unseen = _COMMENT_BEGINS
-        elif name in _UNSEEN and not closes:
-            unseen = name
+            hidden_element = _COMMENT_BEGINS
+        elif name in _HIDDEN_ELEMENTS and not is_closing:
+            hidden_element = name
         else:
-            shown = _in_place_of(name, closes=closes)
-            texts.append(shown)
-    if not unseen:
+            replacement = _in_place_of(name, is_closing=is_closing)
+            texts.append(replacement)
+    if not hidden_element:
         rest = page[position:]
         texts.append(rest.replace("\n", " "))
-    whole = "".join(texts)
-    return html.unescape(whole)
+    page_text = "".join(texts)
+    return html.unescape(page_text)
 
 
-def _in_place_of(name: str, *, closes: bool) -> str:
+def _in_place_of(name: str, *, is_closing: bool) -> str:
     """What stands in a text in place of a tag."""
     if name == "li":
-        return "\n" if closes else "\n- "
+        return "\n" if is_closing else "\n- "
     if name in _HEADINGS:
-        return "\n" if closes else "\n# "
+        return "\n" if is_closing else "\n# "
     if name in BREAKS:
         return "\n"
     if name in {"td", "th"}:
@@ -65,39 +65,39 @@ def _in_place_of(name: str, *, closes: bool) -> str:
     return ""
 
 
-def entries_of_page(text: str, brought: Brought) -> Iterator[Entry]:
+def entries_of_page(text: str, brought_entries: Brought) -> Iterator[Entry]:
     """The entries of a text that a page shows. Of Gemini's activity these are the questions that the
     person asked; each begins with "Prompted", and ends where a line has its time.
     """
     is_activity = "\nPrompted\xa0" in f"\n{text}"
     if not is_activity:
-        yield from entries_of_text(text, brought=brought)
+        yield from entries_of_text(text, brought_entries=brought_entries)
         return
     question: list[str] | None = None  # its lines; None between questions
     for line in text.split("\n"):
-        prompted = PROMPTED.fullmatch(line.lstrip(" "))
-        if prompted and "\xa0" in line:
-            question = [prompted[1]]
+        prompt_match = PROMPTED.fullmatch(line.lstrip(" "))
+        if prompt_match and "\xa0" in line:
+            question = [prompt_match[1]]
             continue
         if question is None:
             continue
         if not _AT.search(line):
             question.append(line)
             continue
-        day = _written_day(line)
+        day = _day_written(line)
         yield from entries_of_message("\n".join(question), day, title="")
         question = None
 
 
-def _written_day(line: str) -> str:
+def _day_written(line: str) -> str:
     """The day of a time such as "Mar 3, 2025, 10:11:12 AM CET", in ISO format.
 
     "" for another form.
     """
     try:
         month_and_day, year, *_ = line.strip().split(",")
-        written = f"{month_and_day},{year}"
-        at = datetime.strptime(written, "%b %d, %Y").replace(tzinfo=UTC)
+        date_text = f"{month_and_day},{year}"
+        time = datetime.strptime(date_text, "%b %d, %Y").replace(tzinfo=UTC)
     except ValueError:
         return ""
-    return at.date().isoformat()
+    return time.date().isoformat()
