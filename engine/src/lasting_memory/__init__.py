@@ -6,7 +6,7 @@ agent.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lasting_memory.agent.memory_search import FoundMemory, find_memories
@@ -49,7 +49,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for module_name, names in _MODULES.items():
         if name in names:
             module = import_module(f"{__name__}.{module_name}")

@@ -9,7 +9,6 @@ not read it. Only text that its writer wrote is words (`words_of`).
 import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 # Media types of pictures, how many one request may have, and bytes of each.
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
@@ -86,7 +85,7 @@ _THOUGHTS = tuple(
 _EXAMPLE = '{"type": "image", "base64": "...", "mime_type": "image/png"}'
 
 
-def base64_of(block: Mapping[str, Any]) -> str | None:
+def base64_of(block: Mapping[str, object]) -> str | None:
     """The bytes of a block's picture, as base64; None for a block that has none."""
     if block.get("type") == "image":
         data = block.get("base64")
@@ -98,7 +97,7 @@ def base64_of(block: Mapping[str, Any]) -> str | None:
     return address[match.end() :]
 
 
-def _data_address(block: Mapping[str, Any]) -> re.Match[str] | None:
+def _data_address(block: Mapping[str, object]) -> re.Match[str] | None:
     """The beginning of the address in a block of OpenAI's form that is a picture itself."""
     if block.get("type") != "image_url":
         return None
@@ -110,7 +109,7 @@ def _data_address(block: Mapping[str, Any]) -> re.Match[str] | None:
     return _DATA.match(url)
 
 
-def _media_type(block: Mapping[str, Any]) -> Any:
+def _media_type(block: Mapping[str, object]) -> object:
     """What a block with a picture says that it is."""
     match = _data_address(block)
     if match is None:
@@ -118,7 +117,7 @@ def _media_type(block: Mapping[str, Any]) -> Any:
     return match[1]
 
 
-def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
+def refusal(block: Mapping[str, object], *, of_person: bool) -> str:
     """Why a block of a message is not taken; "" if it is.
 
     `of_person` says that the message is no answer of a model or a tool.
@@ -131,7 +130,7 @@ def refusal(block: Mapping[str, Any], *, of_person: bool) -> str:
     return _picture_refusal(block)
 
 
-def _picture_refusal(block: Mapping[str, Any]) -> str:
+def _picture_refusal(block: Mapping[str, object]) -> str:
     """Why a block with a file is no picture that is taken; "" if it is."""
     data = base64_of(block)
     if data is None or not _has_known_fields(block):
@@ -160,14 +159,16 @@ def _other_bytes(data: str, media_type: str) -> str:
     return f"says that it is {media_type}, and its bytes are no picture; send a file that is {', '.join(PICTURES)}"
 
 
-def _has_known_fields(block: Mapping[str, Any]) -> bool:
+def _has_known_fields(block: Mapping[str, object]) -> bool:
     """Whether a block with a picture has only the fields of its form."""
     if block["type"] == "image":
         return block.keys() <= _PICTURE_FIELDS
     if not block.keys() <= {"type", "image_url"}:
         return False
     address = block["image_url"]
-    return isinstance(address, str) or address.keys() <= _URL_FIELDS
+    if isinstance(address, Mapping):
+        return address.keys() <= _URL_FIELDS
+    return isinstance(address, str)
 
 
 def pictures_in(value: object) -> Iterator[str]:
@@ -185,7 +186,7 @@ def pictures_in(value: object) -> Iterator[str]:
                 yield data
 
 
-def has_attachments(message: Mapping[str, Any]) -> bool:
+def has_attachments(message: Mapping[str, object]) -> bool:
     """Whether something is attached to a message."""
     if _attached_names(message):
         return True
@@ -202,13 +203,13 @@ def _has_picture(block: object) -> bool:
     return base64_of(block) is not None
 
 
-def own_content(message: Mapping[str, Any]) -> object:
+def own_content(message: Mapping[str, object]) -> object:
     """A message's content without the texts of files that are attached to it."""
     content = message.get("content")
     if not isinstance(content, list):
         return content
     attached_names = _attached_names(message)
-    own_blocks = list[Any]()
+    own_blocks = list[object]()
     for number, block in enumerate(content):
         if number not in attached_names:
             own_blocks.append(block)
@@ -232,7 +233,7 @@ def words_of(block: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
+def own_text(message: Mapping[str, object], *, files: bool = True) -> str:
     """What a message's author wrote.
 
     With `files`, "[attachment letter.txt]" stands in place of each file with a name.
@@ -254,7 +255,7 @@ def own_text(message: Mapping[str, Any], *, files: bool = True) -> str:
     return text
 
 
-def file_names(message: Mapping[str, Any]) -> list[str]:
+def file_names(message: Mapping[str, object]) -> list[str]:
     """The names of the files that came with a message, in order; a file without a name has none."""
     attached = _attached_names(message)
     names = list[str]()
@@ -265,7 +266,7 @@ def file_names(message: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
+def _blocks_of(message: Mapping[str, object]) -> list[object]:
     """The blocks of a message's content; a text is one."""
     content = message.get("content")
     if isinstance(content, list):
@@ -313,7 +314,7 @@ def unwrapped(block: object) -> object:
     return block
 
 
-def _attached_names(message: Mapping[str, Any]) -> dict[int, str]:
+def _attached_names(message: Mapping[str, object]) -> dict[int, str]:
     """The names of a message's blocks that are attached to it, by number.
 
     "" for one without a name.
@@ -346,7 +347,7 @@ def _file_name(block: object) -> str:
     return ""
 
 
-def _values_in(block: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Any]:
+def _values_in(block: Mapping[str, object], keys: Sequence[str]) -> Iterator[object]:
     """What a block has under these keys, in itself and in the places where providers put them."""
     places = [block, *map(block.get, _PLACES)]
     for place in places:
@@ -384,7 +385,7 @@ def noun_of(block: object) -> str:
     return "file"
 
 
-def _has_file(block: Mapping[str, Any]) -> bool:
+def _has_file(block: Mapping[str, object]) -> bool:
     """Whether a block may name or hold a file, in any provider's form."""
     kind = block.get("type")
     if kind is None:

@@ -9,8 +9,9 @@ tests/auth/test_interrupts.py and tests/auth/test_approvals.py fail when one mov
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import INTERRUPT, NULL_TASK_ID, RESUME
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt, Send, _interrupt_id
@@ -60,10 +61,10 @@ async def _unlisted(client: LangGraphClient, thread_ids: list[str]) -> set[str]:
 
 def _belongs_to(saved: CheckpointTuple, user_id: str, org_id: str) -> bool:
     """Whether a checkpoint is of a conversation of this person."""
-    metadata: Mapping[str, Any] = saved.metadata
+    metadata: Mapping[str, object] = saved.metadata
     if metadata.get("user_id") != user_id:
         return False
-    return bool(metadata.get("org_id") == org_id)
+    return metadata.get("org_id") == org_id
 
 
 class PendingInterrupt(NamedTuple):
@@ -117,7 +118,7 @@ async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[
     return _called_tools(sent), False
 
 
-def _config(thread_id: str, place: str = "", *, checkpoint_id: str | None = None) -> dict[str, Any]:
+def _config(thread_id: str, place: str = "", *, checkpoint_id: str | None = None) -> RunnableConfig:
     """What names a checkpoint of a thread to a checkpointer; without an id, the latest.
 
     `place` is the namespace of a graph within the thread's graph.

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 # The key of a message's `additional_kwargs` with the time at which it was said, in ISO format, UTC.
@@ -85,7 +84,7 @@ def local_days(seconds: Sequence[int], zone: ZoneInfo) -> list[date]:
     return days
 
 
-def said_at(message: Mapping[str, Any]) -> str:
+def said_at(message: Mapping[str, object]) -> str:
     """The time with which a message is stamped, in ISO format, UTC.
 
     Returns "" for a message without one, and for a time in the future, which a document that was

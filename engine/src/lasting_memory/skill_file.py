@@ -9,7 +9,7 @@ deviates is named with its line, as the file counts lines.
 import re
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
@@ -29,8 +29,8 @@ _BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _HYPHENS = re.compile(r"[ \t]*-{2,}[ \t]*")
 _FIELD = re.compile(r"[ \t]*([\w-]+):[ \t]")
 # The C parser in PyYAML's wheels is ten times as fast.
-_EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_VALUES: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_EVENTS = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_VALUES = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = "a date or a number in its fields cannot be read; put it in quotes."
 _NO_EXTRAS = (
     "no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !"

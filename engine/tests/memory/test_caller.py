@@ -31,9 +31,9 @@ def caller(
 ) -> Caller:
     """The caller of a run of the graph `agent` as a server begins it."""
     var_child_runnable_config.set({"configurable": {"run_id": run_id, "thread_id": "t"}})
-    return Caller.of_run(
-        deployment, Runtime(context=context, server_info=ServerInfo("an-assistant", "agent", user))
-    )
+    server = ServerInfo("an-assistant", "agent", user)
+    runtime: Runtime[Any] = Runtime(context=context, server_info=server)
+    return Caller.of_run(deployment, runtime)
 
 
 def person(name: str, **more: Any) -> Any:

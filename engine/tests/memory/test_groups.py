@@ -5,8 +5,10 @@ comes in.
 import asyncio
 import json
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -215,80 +217,125 @@ def member(teams: DevServer, model: ScriptedAnthropic) -> Member:
 
 
 READ, FIND = ToolCall("read_file", {"file_path": NOTE}), ToolCall("grep", {"pattern": "Monday"})
+EDIT = ToolCall("edit_file", {"file_path": NOTE, "old_string": "Friday", "new_string": "Monday"})
+LIST = ToolCall("ls", {"path": "/team/"})
 
 
 def write(content: str, path: str = NOTE) -> ToolCall:
     return ToolCall("write_file", {"file_path": path, "content": content})
 
 
+@dataclass(frozen=True)
+class Team:
+    """A team of two members, and the namespace of its files."""
+
+    name: str
+    place: list[str]
+    alice: Person
+    bob: Person
+
+
+@pytest.fixture
+def team(member: Member) -> Team:
+    """A new team, whose plan nobody has written yet."""
+    number = uuid.uuid4().hex[:8]
+    name = f"red & blue.{number}"
+    place = ["groups", f"acme:team_id:red~20~26~20blue~2E{number}"]
+    return Team(name, place, member("alice", team_id=name), member("bob", team_id=name))
+
+
+@pytest.fixture
+async def planning(team: Team) -> Team:
+    """A new team, whose plan one member wrote and the other changed."""
+    await team.alice.called(write("Ship on Friday."))
+    await team.bob.called(READ, EDIT)
+    return team
+
+
 @pytest.mark.server
-async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(
-    teams: DevServer, member: Member
-) -> None:
-    alice, bob = (member(name, team_id="red & blue.1") for name in ("alice", "bob"))
-    # Of another team, and of the team of that name in another organization.
-    others = [member("carol", team_id="blue"), member("alice", "globex", team_id="red & blue.1")]
-    stranger, place = member("dave"), ["groups", "acme:team_id:red~20~26~20blue~2E1"]
-    edit = ToolCall(
-        "edit_file", {"file_path": NOTE, "old_string": "Friday", "new_string": "Monday"}
-    )
-    assert "Error" not in str(await alice.called(write("Ship on Friday.")))
-    friday, edited, listed = await bob.called(READ, edit, ToolCall("ls", {"path": "/team/"}))
+async def test_people_of_one_team_read_and_change_one_another_s_files(team: Team) -> None:
+    assert "Error" not in str(await team.alice.called(write("Ship on Friday.")))
+    friday, edited, listed = await team.bob.called(READ, EDIT, LIST)
     assert ("Friday" in friday, "Error" in edited, NOTE in listed) == (True, False, True)
-    assert "Monday" in str(await alice.called(READ))
-    for other in others:
+    assert "Monday" in str(await team.alice.called(READ))
+
+
+@pytest.mark.server
+async def test_people_of_another_team_do_not_find_a_team_s_files(
+    planning: Team, member: Member
+) -> None:
+    """Of another team, and of the team of that name in another organization."""
+    carol = member("carol", team_id="blue")
+    namesake = member("alice", "globex", team_id=planning.name)
+    for other in (carol, namesake):
         unread, unfound = await other.called(READ, FIND)
         assert ("not found" in unread, NOTE in unfound) == (True, False)
-    # Who has no team has no such folder, and the rest works.
-    for answer in await stranger.called(write("Mine."), edit):
+        assert [of["files"] for of in (await other.http.get("/memory"))["shared"]] == [[]]
+        assert await status(other.http.get("/memory/history", params={"path": NOTE})) == 404
+
+
+@pytest.mark.server
+@pytest.mark.usefixtures("planning")
+async def test_a_person_without_a_team_has_no_such_folder_and_the_rest_works(
+    member: Member,
+) -> None:
+    stranger = member("dave")
+    for answer in await stranger.called(write("Mine."), EDIT):
         assert "/team/ is not available" in answer, answer
         assert "'team_id'" in answer
-    (first, *rest) = await stranger.called(
-        READ, FIND, ToolCall("ls", {"path": "/team/"}), ToolCall("glob", {"pattern": "**/*.md"})
-    )
+    glob = ToolCall("glob", {"pattern": "**/*.md"})
+    (first, *rest) = await stranger.called(READ, FIND, LIST, glob)
     assert ("not found" in first, NOTE in str(rest)) == (True, False)
-    # Over the store API its members read it; for others, and for writing, see the authorization
-    # matrix.
-    for one in (alice, bob):
-        item = await one.client.store.get_item(place, NOTE.removeprefix("/team"))
+    assert (await stranger.http.get("/memory"))["shared"] == []
+    assert (await stranger.http.get("/memory/facts"))["shared"] == []
+    assert await status(stranger.http.get("/memory/history", params={"path": NOTE})) == 422
+
+
+@pytest.mark.server
+async def test_members_read_their_team_s_files_over_the_store(planning: Team) -> None:
+    """For others, and for writing, see the authorization matrix."""
+    for one in (planning.alice, planning.bob):
+        item = await one.client.store.get_item(planning.place, NOTE.removeprefix("/team"))
         assert item["value"]["content"] == "Ship on Monday."
         own = (await one.http.get("/memory/me"))["routes"]["/team/"]
-        assert own == {"shared": True, "writes": "allow", "namespace": place}
-    # On a person's own view: beside their memory, with its authors, whose conversations are their
-    # own.
-    (shared,) = (await bob.http.get("/memory"))["shared"]
+        assert own == {"shared": True, "writes": "allow", "namespace": planning.place}
+
+
+@pytest.mark.server
+async def test_a_person_s_own_view_shows_a_team_s_files_with_their_authors_and_writes_none(
+    planning: Team,
+) -> None:
+    """The conversations of the authors are their own."""
+    (shared,) = (await planning.bob.http.get("/memory"))["shared"]
     assert {name: shared[name] for name in ("path", "claim", "group", "writes")} == {
-        "path": "/team/", "claim": "team_id", "group": "red & blue.1", "writes": "allow",
+        "path": "/team/", "claim": "team_id", "group": planning.name, "writes": "allow",
     }  # fmt: skip
     assert [file["path"] for file in shared["files"]] == [NOTE]
-    assert (await stranger.http.get("/memory/facts"))["shared"] == []
-    read = await bob.http.get("/memory/file", params={"path": NOTE})
+    read = await planning.bob.http.get("/memory/file", params={"path": NOTE})
     assert (read["content"], read["path"], read["lines"][0]["threads"]) == (
         "Ship on Monday.",
         NOTE,
         [],
     )
-    revisions = (await alice.http.get("/memory/history", params={"path": NOTE}))["revisions"]
-    assert [(each["author"]["user_id"], each["author"]["thread_id"]) for each in revisions] == [
+    history = await planning.alice.http.get("/memory/history", params={"path": NOTE})
+    authors = [revision["author"] for revision in history["revisions"]]
+    assert [(author["user_id"], author["thread_id"]) for author in authors] == [
         ("bob", ""),
         ("alice", ""),
     ]
-    for one in (*others, stranger):
-        assert [of["files"] for of in (await one.http.get("/memory"))["shared"]] == [[]] * (
-            one is not stranger
-        )
-        asking = one.http.get("/memory/history", params={"path": NOTE})
-        assert await status(asking) == (422 if one is stranger else 404)
-    assert await status(bob.write(NOTE, "x")) == 422
-    # The files are the group's: they stay when a person is forgotten, and the journal has both
-    # authors.
-    kept = (await alice.http.client.delete("/memory")).raise_for_status().json()
-    assert any("/team/" in line for line in kept["kept"])
-    assert [
-        file["path"] for of in (await alice.http.get("/memory"))["shared"] for file in of["files"]
-    ] == [NOTE]
-    assert "Monday" in str(await bob.called(READ))
-    history = await teams.as_operator().store.search_items(["journal", *place], limit=10)
+    assert await status(planning.bob.write(NOTE, "x")) == 422
+
+
+@pytest.mark.server
+async def test_a_team_s_files_and_their_authors_stay_when_a_member_is_forgotten(
+    teams: DevServer, planning: Team
+) -> None:
+    forgotten = await planning.alice.made("DELETE", "/memory")
+    assert any("/team/" in line for line in forgotten["kept"])
+    shared = (await planning.alice.http.get("/memory"))["shared"]
+    assert [file["path"] for of in shared for file in of["files"]] == [NOTE]
+    assert "Monday" in str(await planning.bob.called(READ))
+    history = await teams.as_operator().store.search_items(["journal", *planning.place], limit=10)
     assert {each["value"]["revision"]["author"]["user_id"] for each in history["items"]} == {
         "alice",
         "bob",

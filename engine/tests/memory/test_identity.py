@@ -4,7 +4,7 @@ them.
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, get_args
 from uuid import uuid4
 
@@ -173,6 +173,35 @@ def test_claims_hold_within_the_lifetime_of_the_token_that_proved_them(
     assert people.claims_of(user) == (TEAM if holds else {})
 
 
+def test_a_claim_whose_value_is_no_text_names_no_group() -> None:
+    odd = {"roles": ["red"], "level": 7, "crew": None, "team": {"id": "red"}}
+    assert people.claims_of(signed_in(claims={**TEAM, **odd})) == TEAM
+
+
+@pytest.mark.parametrize("owner", ["bob", ["bob"], 7])
+def test_the_owner_of_a_resumed_thread_who_cannot_be_read_is_an_error(owner: Any) -> None:
+    user = signed_in("root", claims=TEAM, thread_owner=owner)
+    with pytest.raises(IdentityError, match="names nobody"):
+        acting(user, Context(), SETTINGS)
+    with pytest.raises(IdentityError, match="names nobody"):
+        membership_of(user)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"user_id": "bob"},
+        {"org_id": "acme"},
+        {"user_id": ["bob"], "org_id": "acme"},
+        {"user_id": "bob", "org_id": None},
+    ],
+)
+def test_the_owner_of_a_resumed_thread_without_names_that_are_text_is_an_error(owner: Any) -> None:
+    user = signed_in("root", thread_owner=owner)
+    with pytest.raises(IdentityError, match="must be text"):
+        acting(user, Context(), SETTINGS)
+
+
 def test_permissions_hold_within_the_lifetime_of_the_token_that_proved_them() -> None:
     for expires_at, holds in ((None, True), (253_402_300_799, True), (1, False)):
         user = signed_in(permissions=[people.WRITE_POLICIES, people.OPERATE], expires_at=expires_at)
@@ -200,8 +229,9 @@ def test_a_run_without_a_server_acts_as_its_context_which_must_name_a_user() -> 
     assert people.current_actor(SETTINGS, Runtime(context=SOMEONE_ELSE)) == BOB
     assert people.current_actor(SETTINGS, Runtime(context=NAMED)) == Actor("bob", "home")
     for context in (None, Context(), Context(user_id=""), Context(org_id="acme")):
+        runtime: Runtime[Any] = Runtime(context=context)
         with pytest.raises(IdentityError, match=r"pass context=Context\(user_id=\.\.\.\)"):
-            people.current_actor(SETTINGS, Runtime(context=context))
+            people.current_actor(SETTINGS, runtime)
 
 
 @quickly
@@ -468,11 +498,12 @@ def test_a_user_that_cannot_be_read_is_an_error_and_nobody_of_the_default_organi
     user: Any = _Iterable()
     assert "org_id" not in user  # as Python answers it
     settings = Settings(default_org="default")
-    for ask in (
+    asks: list[Callable[[], object]] = [
         lambda: acting(user, Context(), settings),
         lambda: is_operator(user, settings),
         lambda: membership_of(user),
         lambda: people.claim(user, "org_id"),
-    ):
+    ]
+    for ask in asks:
         with pytest.raises(IdentityError, match="cannot be read"):
             ask()

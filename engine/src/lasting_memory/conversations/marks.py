@@ -6,7 +6,6 @@ The platform copies a thread's metadata to its runs, and to copies of the thread
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
 
 from langgraph.config import get_config
 from langgraph_sdk.errors import NotFoundError
@@ -40,29 +39,31 @@ def may_set(*names: str) -> Iterator[None]:
         setting.reset(token)
 
 
-def is_temporary(thread: Mapping[str, Any]) -> bool:
+def is_temporary(thread: Mapping[str, object]) -> bool:
     """Whether a thread, read with its metadata, is a temporary conversation."""
     return _has_mark(thread, TEMPORARY)
 
 
-def is_imported(thread: Mapping[str, Any]) -> bool:
+def is_imported(thread: Mapping[str, object]) -> bool:
     """Whether a thread, read with its metadata, is an imported conversation."""
     return _has_mark(thread, IMPORTED)
 
 
-def stays_out(thread: Mapping[str, Any]) -> bool:
+def stays_out(thread: Mapping[str, object]) -> bool:
     """Whether a thread, read with its metadata, is never consolidated."""
     marks = (TEMPORARY, IMPORTED, HELD_WHILE_PAUSED)
     return any(_has_mark(thread, mark) for mark in marks)
 
 
-def _has_mark(holder: Mapping[str, Any], mark: str) -> bool:
+def _has_mark(holder: Mapping[str, object], mark: str) -> bool:
     """Whether the metadata of a thread, or of a run's config, has a mark."""
-    metadata = holder.get("metadata") or {}
+    metadata = holder.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return False
     return bool(metadata.get(mark))
 
 
-async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
+async def keep_out(thread_id: str, metadata: Mapping[str, object] | None) -> None:
     """Marks a thread, so that consolidation skips what was said during the pause.
 
     `metadata` is the thread's own, or a run's. A thread that has the mark is left as it is.

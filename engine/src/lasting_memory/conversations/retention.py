@@ -4,25 +4,25 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
+from langgraph_sdk.schema import Thread, ThreadSelectField
 
 from lasting_memory.conversations.marks import TEMPORARY
 from lasting_memory.conversations.stopping import note_deleted
 from lasting_memory.people import identity
 
 _PAGE = 100
-_FIELDS: list[Any] = ["thread_id", "updated_at", "status", "metadata"]
+_FIELDS: list[ThreadSelectField] = ["thread_id", "updated_at", "status", "metadata"]
 
 
 async def delete_temporary(
     client: LangGraphClient, hours: float, actor: identity.Actor | None = None
 ) -> None:
     """Deletes temporary conversations, the actor's or all, so many hours after their last turn."""
-    metadata: dict[str, Any] = {TEMPORARY: True}
+    metadata: dict[str, object] = {TEMPORARY: True}
     if actor:
         metadata |= asdict(actor)
     now = datetime.now(UTC)
@@ -32,11 +32,11 @@ async def delete_temporary(
 
 async def delete_idle(
     client: LangGraphClient,
-    metadata: Mapping[str, Any],
+    metadata: Mapping[str, object],
     before: datetime,
-    spared: Callable[[list[Any]], Awaitable[Collection[str]]] | None = None,
+    spared: Callable[[list[Thread]], Awaitable[Collection[str]]] | None = None,
     store: BaseStore | None = None,
-) -> list[Any]:
+) -> list[Thread]:
     """Deletes the idle threads with this metadata that have not changed since `before`. Returns
     those that it deleted.
 
@@ -44,7 +44,7 @@ async def delete_idle(
     what the threads' runs still try to write is refused: one may go on although its thread is
     called idle, or begin at this moment.
     """
-    deleted = list[Any]()
+    deleted = list[Thread]()
     # These come first in the next search, because they are the oldest.
     staying_count = 0
     while True:
@@ -52,7 +52,7 @@ async def delete_idle(
         spared_ids: Collection[str] = ()
         if spared:
             spared_ids = await spared(page)
-        due = list[Any]()
+        due = list[Thread]()
         for thread in page:
             is_busy = thread["status"] == "busy"
             is_spared = thread["thread_id"] in spared_ids
@@ -69,12 +69,12 @@ async def delete_idle(
 
 
 async def _old_threads(
-    client: LangGraphClient, metadata: Mapping[str, Any], before: datetime, *, skip: int
-) -> list[Any]:
+    client: LangGraphClient, metadata: Mapping[str, object], before: datetime, *, skip: int
+) -> list[Thread]:
     """A page of the threads with this metadata that have not changed since `before`, oldest first,
     after the first `skip` threads.
     """
-    page: list[Any] = await client.threads.search(
+    page = await client.threads.search(
         metadata=dict(metadata),
         limit=_PAGE,
         offset=skip,
@@ -82,7 +82,7 @@ async def _old_threads(
         sort_order="asc",
         select=_FIELDS,
     )
-    old = list[Any]()
+    old = list[Thread]()
     for thread in page:
         updated_at = str(thread["updated_at"])
         if datetime.fromisoformat(updated_at) < before:
@@ -90,9 +90,9 @@ async def _old_threads(
     return old
 
 
-async def _delete(client: LangGraphClient, threads: Iterable[Any]) -> list[Any]:
+async def _delete(client: LangGraphClient, threads: Iterable[Thread]) -> list[Thread]:
     """Deletes these threads. Returns those that it deleted: others continue, or deleted, the rest."""
-    deleted = list[Any]()
+    deleted = list[Thread]()
     for thread in threads:
         # Another request may have deleted it, or continue it.
         thread_id = str(thread["thread_id"])

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
@@ -128,7 +127,7 @@ async def _goes_on(client: LangGraphClient, thread_id: str, run_id: str) -> bool
     return run["status"] in _UNENDED
 
 
-async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -> None:
+async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, object]]) -> None:
     """Notes that these threads are deleted, so that what their runs still try to write is refused.
 
     The threads are read with their ids and metadata.
@@ -138,7 +137,7 @@ async def note_deleted(store: BaseStore, threads: Iterable[Mapping[str, Any]]) -
         await journal.note_deleted(store, owner, thread_ids)
 
 
-def ids_by_owner(threads: Iterable[Mapping[str, Any]]) -> dict[identity.Actor, list[str]]:
+def ids_by_owner(threads: Iterable[Mapping[str, object]]) -> dict[identity.Actor, list[str]]:
     """The ids of these threads by their owners, without threads that have no owner.
 
     The threads are read with their ids and metadata.
@@ -154,7 +153,7 @@ def ids_by_owner(threads: Iterable[Mapping[str, Any]]) -> dict[identity.Actor, l
     return by_owner
 
 
-async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: str) -> None:
+async def note_deleted_run(store: BaseStore, thread: Mapping[str, object], run_id: str) -> None:
     """Notes that a run of this thread is deleted, so that what it still tries to write is refused.
 
     The thread is read with its metadata. Does nothing for one without an owner.
@@ -164,9 +163,11 @@ async def note_deleted_run(store: BaseStore, thread: Mapping[str, Any], run_id: 
         await journal.note_deleted(store, owner, [run_id])
 
 
-def _owner_of(thread: Mapping[str, Any]) -> identity.Actor | None:
+def _owner_of(thread: Mapping[str, object]) -> identity.Actor | None:
     """The owner in a thread's metadata; None for a thread without one, which has no memory."""
-    metadata = thread["metadata"] or {}
+    metadata = thread["metadata"]
+    if not isinstance(metadata, Mapping):
+        return None
     user_id = metadata.get("user_id") or ""
     org_id = metadata.get("org_id") or ""
     owner = identity.Actor(str(user_id), str(org_id))

@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import httpx
 from langgraph_sdk.errors import NotFoundError
@@ -26,7 +25,7 @@ _READ_CHARS = TITLE_CHARS * TITLE_CHARS
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-def title_of(messages: Iterable[Mapping[str, Any]]) -> str:
+def title_of(messages: Iterable[Mapping[str, object]]) -> str:
     """A title for a conversation: the beginning of what its person said first.
 
     In place of a text it names the files that came. It is "" as long as there is neither.

@@ -242,7 +242,7 @@ def _delete_what_was_asked_for() -> None:
     then, and not "not found".
     """
     prune: Callable[..., Awaitable[int]] = ops.Threads.prune
-    delete: Callable[..., Coroutine[None, None, AsyncIterator[object]]] = ops.Threads.delete
+    delete: Callable[..., Coroutine[object, object, AsyncIterator[object]]] = ops.Threads.delete
     delete_checkpoints = ops._delete_checkpoints_for_thread  # noqa: SLF001
     turn = asyncio.Lock()
 

@@ -158,7 +158,7 @@ class _Request(ExitStack):
         if self._known_share is None and self._is_person:
             user = self._scope["user"]
             org_id = claim(user, "org_id")
-            if org_id:
+            if isinstance(org_id, str) and org_id:
                 actor = Actor(user.identity, org_id)
                 self._known_share = share_of(actor, self._deployment.limits)
         return self._known_share

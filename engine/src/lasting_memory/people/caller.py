@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.runtime import Runtime, get_runtime
@@ -78,7 +78,7 @@ class Caller:
         return Author(kind, user_id, self.run_id, self.thread_id)
 
     @classmethod
-    def of_run(cls, deployment: Decides, runtime: Runtime[Any] | None = None) -> "Caller":
+    def of_run(cls, deployment: Decides, runtime: Runtime[Context] | None = None) -> "Caller":
         """The caller of the current run. Raises `IdentityError` for a run that is nobody's.
 
         It is worked out once a run that has an id, which a server's run has; a new token, user or
@@ -144,7 +144,7 @@ class _CachedCaller:
     caller: Caller
     settings: Settings
     assistant_id: str
-    context: Any
+    context: object
     expires_at: float
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
 
@@ -113,7 +113,7 @@ class _Readable(ABC):
     def __contains__(self, name: object) -> bool: ...
 
     @abstractmethod
-    def __getitem__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str) -> object: ...
 
     @classmethod
     def __subclasshook__(cls, kind: type) -> bool:
@@ -128,8 +128,10 @@ def _unreadable(user: object) -> IdentityError:
     )
 
 
-def claim(user: User | Mapping[str, Any], name: str) -> Any:
+def claim(user: User | Mapping[str, object], name: str) -> object:
     """A claim of the signed-in user, or None.
+
+    Its value is whatever the token, or a fork's own sign-in, has there.
 
     Raises `IdentityError` for a user whose claims cannot be read: otherwise every claim would look
     missing, and the people of all organizations would be in the default one.
@@ -156,11 +158,11 @@ class Membership:
     """The verified claims that say to which groups a person belongs.
 
     `expires_at` is when the token expires that proved them, in seconds since 1970. None is a token
-    without an end, such as a development token.
+    without an end, such as a development token. What is no time counts as over.
     """
 
     claims: Mapping[str, str]
-    expires_at: float | None = None
+    expires_at: object = None
 
     @property
     def is_over(self) -> bool:
@@ -168,27 +170,45 @@ class Membership:
         return _is_over(self.expires_at)
 
 
-def membership_of(user: User | Mapping[str, Any] | None) -> Membership:
+def membership_of(user: User | Mapping[str, object] | None) -> Membership:
     """The groups of the person for whom this user's run acts.
 
     In a run that an operator resumes for somebody they are those of the run that was interrupted.
     Otherwise they are the caller's own, also where an operator acts for somebody: nobody has claims
-    that no token of theirs holds.
+    that no token of theirs holds. A claim whose value is no text names no group. Raises
+    `IdentityError` for claims, or an owner, that cannot be read.
     """
     if user is None:
         return Membership({})
-    holder = claim(user, "thread_owner") or user
+    holder = user
+    owner = claim(user, "thread_owner")
+    if owner:
+        holder = _checked_owner(owner)
     # Read as `claim` does, which has looked at the user: this is asked at every access.
     claims = holder["claims"] if "claims" in holder else None  # noqa: SIM401
     expires_at = holder["expires_at"] if "expires_at" in holder else None  # noqa: SIM401
-    if not isinstance(claims or {}, Mapping):
+    if not claims:
+        return Membership({}, expires_at)
+    if not isinstance(claims, Mapping):
         raise IdentityError(
             f"The claims of this user are {type(claims).__name__}; make them an object of names and values."
         )
-    return Membership(claims or {}, expires_at)
+    texts = {name: value for name, value in claims.items() if isinstance(value, str)}
+    return Membership(texts, expires_at)
 
 
-def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
+def _checked_owner(owner: object) -> Mapping[str, object]:
+    """What says who owns the thread that an operator resumes. Raises `IdentityError` for anything
+    else.
+    """
+    if not isinstance(owner, Mapping):
+        raise IdentityError(
+            f"The owner of this run's thread is {type(owner).__name__}, which names nobody."
+        )
+    return owner
+
+
+def claims_of(user: User | Mapping[str, object] | None) -> Mapping[str, str]:
     """The claims of groups that hold now (`membership_of`).
 
     None of them hold once the token that proved them has expired. A run is planned long before it
@@ -198,7 +218,7 @@ def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
     return {} if membership.is_over else membership.claims
 
 
-def permissions_of(user: User | Mapping[str, Any]) -> Collection[str]:
+def permissions_of(user: User | Mapping[str, object]) -> Collection[str]:
     """The permissions that hold now: none once the token that proved them has expired.
 
     Raises `IdentityError` for what is no collection of names.
@@ -251,11 +271,7 @@ def acting(
     # `auth.py` sets the owner when an operator resumes another person's run; clients cannot set it.
     owner = claim(user, "thread_owner")
     if owner:
-        if not isinstance(owner, Mapping):
-            raise IdentityError(
-                f"The owner of this run's thread is {type(owner).__name__}, which names nobody."
-            )
-        return Actor(owner["user_id"], owner["org_id"])
+        return _actor_of(owner)
     if operates is None:
         operates = is_operator(user, settings)
     if operates:
@@ -266,14 +282,26 @@ def acting(
     # it names.
     names_another = context.user_id or context.org_id
     if names_another:
-        permissions = claim(user, "permissions") or ()
-        was_operator = OPERATE in permissions
+        permissions = claim(user, "permissions")
+        was_operator = isinstance(permissions, Collection) and OPERATE in permissions
         if was_operator:
             raise IdentityError(
                 "This run acts for somebody else, and its operator's token has expired; start it with a new token."
             )
     org_id = _org_of(user, settings)
     return Actor(user.identity, org_id)
+
+
+def _actor_of(owner: object) -> Actor:
+    """The person who owns a resumed run's thread. Raises `IdentityError` for one who names nobody."""
+    fields = _checked_owner(owner)
+    user_id = fields.get("user_id")
+    org_id = fields.get("org_id")
+    if not isinstance(user_id, str) or not isinstance(org_id, str):
+        raise IdentityError(
+            "The owner of this run's thread names nobody: its `user_id` and `org_id` must be text."
+        )
+    return Actor(user_id, org_id)
 
 
 def _org_of(user: User, settings: Settings) -> str:
@@ -292,20 +320,20 @@ def _org_of(user: User, settings: Settings) -> str:
     )
 
 
-def run_user(runtime: Runtime[Any] | None) -> User | None:
+def run_user(runtime: Runtime[Context] | None) -> User | None:
     """The user a server authenticated for this run, or None."""
     server = runtime.server_info if runtime else None
     return server.user if server else None
 
 
-def on_server(runtime: Runtime[Any] | None = None) -> bool:
+def on_server(runtime: Runtime[Context] | None = None) -> bool:
     """Whether a server runs this, and not a script that calls the graph."""
     present_runtime = runtime or get_runtime()
     return present_runtime.server_info is not None
 
 
 def current_actor(
-    settings: Settings, runtime: Runtime[Any] | None = None, *, operates: bool | None = None
+    settings: Settings, runtime: Runtime[Context] | None = None, *, operates: bool | None = None
 ) -> Actor:
     """The person that the current run acts for (`acting`), or whom the context names in a script.
 
@@ -327,13 +355,13 @@ def current_actor(
     return actor
 
 
-def run_context(runtime: Runtime[Any]) -> Context:
-    """A run's context; an empty one for a run without."""
+def run_context(runtime: Runtime[Context]) -> Context:
+    """A run's context; an empty one for a run without, or with a context of another class."""
     context = runtime.context
     return context if isinstance(context, Context) else Context()
 
 
-def names_nobody(settings: Settings, runtime: Runtime[Any]) -> bool:
+def names_nobody(settings: Settings, runtime: Runtime[Context]) -> bool:
     """Whether this is an operator's run without a target, such as the cron's."""
     user = run_user(runtime)
     if user is None:
@@ -350,7 +378,7 @@ def assistant_of(graph: str) -> str:
     return str(uuid5(_PLATFORM, graph))
 
 
-def current_assistant(default: str, runtime: Runtime[Any] | None = None) -> str:
+def current_assistant(default: str, runtime: Runtime[Context] | None = None) -> str:
     """Id of the assistant whose skills this run uses; `default` if none is named.
 
     Under `user+assistant` the run uses this assistant's memory, too.

@@ -39,6 +39,7 @@ from starlette.types import Scope
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.pregel import Pregel
 
 logger = logging.getLogger("memory")
@@ -112,7 +113,7 @@ def adapt_app(app: "FastAPI") -> None:
         install.install(app)
 
 
-async def checkpointer() -> Any:
+async def checkpointer() -> "BaseCheckpointSaver[str]":
     """The runs' checkpointer. On the platform's runtimes, and any of one's own."""
     if is_aegra():
         from lasting_memory.platform.aegra import server  # noqa: PLC0415  # as above
@@ -120,7 +121,7 @@ async def checkpointer() -> Any:
         return server.checkpointer()
     from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
-    return await get_checkpointer()
+    return cast("BaseCheckpointSaver[str]", await get_checkpointer())
 
 
 async def store() -> BaseStore:
