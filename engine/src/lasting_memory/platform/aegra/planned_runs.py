@@ -23,15 +23,15 @@ from sqlalchemy.orm import aliased
 
 # `claimed_by` of a run that begins later. None of aegra's workers takes a run that has such a name.
 # Its lease has ended, so aegra cancels it like one whose worker died.
-_PLANNED = "planned"
+_PLANNED_CLAIM = "planned"
 _NO_LEASE = datetime.fromtimestamp(0, UTC)
 # In `execution_params` of a planned run: when it begins, in ISO format, UTC.
-_BEGINS = "begins"
+_BEGIN_TIME_FIELD = "begins"
 # One look begins at most so many runs.
 _MAX_DUE_RUNS = 100
 # Seconds between two looks for runs that are due.
 LOOK_SECONDS = 0.25
-_ACTIVE = ("pending", "running")
+_ACTIVE_STATUSES = ("pending", "running")
 
 # In how many seconds the run begins that this task makes; None: at once.
 _begin_after: ContextVar[float | None] = ContextVar("after", default=None)
@@ -57,7 +57,7 @@ async def _seconds_until_begin(
     if isinstance(seconds, int | float) and seconds > 0:
         return float(seconds)
     query = select(Run.run_id)
-    query = query.where(Run.thread_id == thread_id, Run.status.in_(_ACTIVE))
+    query = query.where(Run.thread_id == thread_id, Run.status.in_(_ACTIVE_STATUSES))
     new_session = get_session_maker()
     async with new_session() as session:
         active_id = await session.scalar(query.limit(1))
@@ -70,7 +70,7 @@ async def _seconds_until_begin(
 
 async def _delete_planned_runs(thread_id: str) -> None:
     """Delete the runs of a thread that have not begun."""
-    deletion = delete(Run).where(Run.thread_id == thread_id, Run.claimed_by == _PLANNED)
+    deletion = delete(Run).where(Run.thread_id == thread_id, Run.claimed_by == _PLANNED_CLAIM)
     new_session = get_session_maker()
     async with new_session() as session:
         await session.execute(deletion)
@@ -125,8 +125,8 @@ async def _plan(planned_id: str, seconds: float) -> None:
         if run is None:  # deleted meanwhile
             return
         parameters = run.execution_params or {}
-        run.execution_params = {**parameters, _BEGINS: begin_time.isoformat()}
-        run.claimed_by = _PLANNED
+        run.execution_params = {**parameters, _BEGIN_TIME_FIELD: begin_time.isoformat()}
+        run.claimed_by = _PLANNED_CLAIM
         run.lease_expires_at = _NO_LEASE
         await session.commit()
 
@@ -146,11 +146,11 @@ async def begin_due_runs(executor: Executor) -> None:
 async def _due_run_ids() -> list[str]:
     """Ids of planned runs that are due, the oldest first, at most `_MAX_DUE_RUNS`."""
     now = datetime.now(UTC)
-    begin_time = Run.execution_params[_BEGINS].astext
+    begin_time = Run.execution_params[_BEGIN_TIME_FIELD].astext
     is_due = begin_time <= now.isoformat()
     by_age = Run.created_at.asc()
     query = select(Run.run_id)
-    query = query.where(Run.status == "pending", Run.claimed_by == _PLANNED, is_due)
+    query = query.where(Run.status == "pending", Run.claimed_by == _PLANNED_CLAIM, is_due)
     query = query.order_by(by_age)
     query = query.limit(_MAX_DUE_RUNS)
     new_session = get_session_maker()
@@ -170,14 +170,14 @@ async def _claim_run(due_id: str) -> RunJob | None:
     active_run = active_run.where(
         other_run.thread_id == Run.thread_id,
         other_run.run_id != Run.run_id,
-        other_run.status.in_(_ACTIVE),
-        func.coalesce(other_run.claimed_by, "") != _PLANNED,
+        other_run.status.in_(_ACTIVE_STATUSES),
+        func.coalesce(other_run.claimed_by, "") != _PLANNED_CLAIM,
     )
     thread_is_free = ~active_run.exists()
     is_due_run = Run.run_id == due_id
     claim = update(Run)
     claim = claim.where(
-        is_due_run, Run.status == "pending", Run.claimed_by == _PLANNED, thread_is_free
+        is_due_run, Run.status == "pending", Run.claimed_by == _PLANNED_CLAIM, thread_is_free
     )
     claim = claim.values(claimed_by=None, lease_expires_at=None)
     claim = claim.returning(Run.run_id)

@@ -29,20 +29,22 @@ async def search_entry(
 ) -> dict[str, object]:
     """What a search shows of a thread: the selected fields (all if none are), and what it extracts."""
     entry = thread_json(row)
-    selected = search.select
-    shows_state = selected is None or "values" in selected or "interrupts" in selected
+    selected_fields = search.select
+    shows_state = (
+        selected_fields is None or "values" in selected_fields or "interrupts" in selected_fields
+    )
     if shows_state or search.extract:
         async with state_reads:
             state = await read_state(row)
         entry.update(state)
     if search.extract:
-        extracted = dict[str, object]()
+        extracted_values = dict[str, object]()
         for name, path in search.extract.items():
-            extracted[name] = _value_at(path, entry)
-        entry["extracted"] = extracted
-    if selected is None:
+            extracted_values[name] = _value_at(path, entry)
+        entry["extracted"] = extracted_values
+    if selected_fields is None:
         return entry
-    answer_fields = {*selected, "extracted"}
+    answer_fields = {*selected_fields, "extracted"}
     return {field: entry[field] for field in entry if field in answer_fields}
 
 
