@@ -33,6 +33,17 @@ AGAIN = "What you wrote was taken back"
 READ = ToolCall("search_recent_conversations", {})
 FOOD, MY_FOOD = "/topics/food.md", "/memories/topics/food.md"
 READY = [Text("done")]
+# The file FOOD before a run.
+BEFORE = "# Food\n\n- likes fennel\n- hates dill\n- eats at seven\n"
+# In seconds: nothing that is waited for takes as long.
+LONG = 600.0
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until this is so."""
+    async with asyncio.timeout(LONG):
+        while not is_so():  # noqa: ASYNC110  # of the code that is tested
+            await asyncio.sleep(0)
 
 
 def append(text: str, path: str = MY_FOOD) -> ToolCall:

@@ -1,43 +1,49 @@
-"""Whose turn it is where places are few: whoever had one longest ago, at the HTTP door and in a
-run.
-"""
+"""Whose turn it is where places are few: whoever had one longest ago, also at the HTTP door."""
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
 from lasting_memory.auth.share import share_of
-from lasting_memory.consolidation import REHEARSING, run_beginning
-from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.consolidation.slots import Slots
+from lasting_memory.consolidation import REHEARSING
 from lasting_memory.consolidation.turns import Places
-from lasting_memory.deployment import Consolidation
 from lasting_memory.http import bringing as bringing_routes
 from lasting_memory.http import consolidation as routes
 from lasting_memory.http.models.consolidation import NothingToDo
-from lasting_memory.people.identity import Actor, Context
-from lasting_memory.settings import CONSOLIDATION_GRAPH
+from lasting_memory.people.identity import Actor
 from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
-from lasting_memory.testing.scripted_anthropic import after
-from tests.conftest import BuildGraph
-from tests.consolidation.conftest import READY, Runs
-
-LONG = 600.0
+from tests.consolidation.conftest import LONG, until
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LONG):
-        while not is_so():  # noqa: ASYNC110  # of the code that is tested
-            await asyncio.sleep(0)
+async def test_a_person_waits_once_and_who_never_had_a_place_comes_before_who_had() -> None:
+    places = Places()
+    order = list[str]()
+    ended = {name: asyncio.Event() for name in ("ann", "bob", "cid")}
+
+    async def hold(name: str) -> bool:
+        async with places.taken(Actor(name, "acme"), 1, LONG) as is_turn:
+            if is_turn:
+                order.append(name)
+                await ended[name].wait()
+            return is_turn
+
+    ended["bob"].set()
+    assert await hold("bob")
+    ann = asyncio.create_task(hold("ann"))
+    await until(lambda: order == ["bob", "ann"])
+    waits = [asyncio.create_task(hold(name)) for name in ("bob", "cid")]
+    await until(lambda: len(places._turns._waits) == 2)
+    assert not await hold("cid"), "one of each person waits"
+    for event in ended.values():
+        event.set()
+    assert await asyncio.gather(ann, *waits) == [True] * 3
+    assert order == ["bob", "ann", "cid", "bob"]
 
 
 class Worked:
@@ -170,127 +176,3 @@ async def test_a_request_that_is_cancelled_keeps_no_place(
             await first
         worked.ends.release()
         assert await rehearse(cid) == "it ran"
-
-
-# --- Runs, whoever begins them
-
-
-def began_by(run: Runs, person: str) -> bool:
-    return bool(run.model.requests_for(f"I am {person}."))
-
-
-async def ran(run: Runs, person: str, number: int, *, dry: bool) -> str:
-    """A run of somebody's, who has said something new; its last message."""
-    name = f"{person}-{number}"
-    said = [{"type": "human", "id": name, "content": f"I am {person}."}]
-    run.platform.put(Actor(person, "acme"), name, run.platform.now.isoformat(), said)
-    ids = {"thread_id": name, "run_id": name, "graph_id": CONSOLIDATION_GRAPH}
-    user = SignedIn(identity=person, org_id="acme")
-    config: Any = {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": 9_999}
-    result = await run.built.ainvoke({"messages": []}, config, context=Context(dry_run=dry))
-    return str(result["messages"][-1].text)
-
-
-@pytest.fixture
-def blocked(
-    run: Runs, graph: BuildGraph, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, threading.Event]:
-    """Events by person: until one is set, the model of their first run says nothing. One
-    consolidation works at once.
-    """
-    monkeypatch.setattr(run_beginning, "SLOTS", Slots())
-    few = replace(deployed(), consolidation=Consolidation(at_once=1))
-    run.built = graph(few, build=build_consolidation_agent).graph
-    run.built.store = run.store
-    events = {name: threading.Event() for name in ("ann", "bob", "cid")}
-    for name, event in events.items():
-        run.model.script(partial(is_of, name), after(event, READY))
-    return events
-
-
-def is_of(person: str, body: Any) -> bool:
-    return f"I am {person}." in str(body["messages"])
-
-
-def runs_waiting() -> list[str]:
-    return [each.person.user_id for each in run_beginning.SLOTS._turns._waits]
-
-
-async def test_the_run_of_who_had_a_slot_longest_ago_is_next_and_others_are_told(
-    run: Runs, blocked: dict[str, threading.Event]
-) -> None:
-    ann = asyncio.create_task(ran(run, "ann", 1, dry=True))
-    await until(lambda: began_by(run, "ann"))
-    again = asyncio.create_task(ran(run, "ann", 2, dry=True))
-    await until(lambda: runs_waiting() == ["ann"])
-    bob = asyncio.create_task(ran(run, "bob", 1, dry=True))
-    assert await again == REHEARSING, "bob waits in her place"
-    assert runs_waiting() == ["bob"]
-    assert await ran(run, "ann", 3, dry=True) == REHEARSING
-    blocked["ann"].set()
-    assert "conversations" in await ann
-    await until(lambda: began_by(run, "bob"))
-    blocked["bob"].set()
-    assert "conversations" in await bob
-
-
-async def test_a_run_that_a_person_asked_for_waits_for_its_turn_or_is_planned_again(
-    run: Runs, blocked: dict[str, threading.Event]
-) -> None:
-    going = {name: asyncio.create_task(ran(run, name, 1, dry=False)) for name in ("cid", "ann")}
-    await until(lambda: began_by(run, "ann") and began_by(run, "cid"))
-    bob = asyncio.create_task(ran(run, "bob", 1, dry=False))
-    await until(lambda: runs_waiting() == ["bob"])
-    assert "another run is planned" in await ran(run, "ann", 2, dry=False)
-    blocked["ann"].set()
-    await going["ann"]
-    await until(lambda: began_by(run, "bob"))
-    blocked["bob"].set()
-    blocked["cid"].set()
-    for each in (bob, going["cid"]):
-        assert await each == "1 conversations were consolidated."
-
-
-async def test_a_run_that_is_cancelled_while_it_waits_or_works_leaves_its_slot(
-    run: Runs, blocked: dict[str, threading.Event]
-) -> None:
-    ann = asyncio.create_task(ran(run, "ann", 1, dry=True))
-    await until(lambda: began_by(run, "ann"))
-    bob = asyncio.create_task(ran(run, "bob", 1, dry=True))
-    await until(lambda: runs_waiting() == ["bob"])
-    for task in (bob, ann):
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-    assert runs_waiting() == []
-    blocked["cid"].set()
-    assert "conversations" in await ran(run, "cid", 1, dry=True)
-    blocked["ann"].set()
-
-
-# --- Places
-
-
-async def test_a_person_waits_once_and_who_never_had_a_place_comes_before_who_had() -> None:
-    places = Places()
-    order = list[str]()
-    ended = {name: asyncio.Event() for name in ("ann", "bob", "cid")}
-
-    async def hold(name: str) -> bool:
-        async with places.taken(Actor(name, "acme"), 1, LONG) as is_turn:
-            if is_turn:
-                order.append(name)
-                await ended[name].wait()
-            return is_turn
-
-    ended["bob"].set()
-    assert await hold("bob")
-    ann = asyncio.create_task(hold("ann"))
-    await until(lambda: order == ["bob", "ann"])
-    waits = [asyncio.create_task(hold(name)) for name in ("bob", "cid")]
-    await until(lambda: len(places._turns._waits) == 2)
-    assert not await hold("cid"), "one of each person waits"
-    for event in ended.values():
-        event.set()
-    assert await asyncio.gather(ann, *waits) == [True] * 3
-    assert order == ["bob", "ann", "cid", "bob"]

@@ -14,6 +14,8 @@ from tests.page.browser import MISSING, Elsewhere, Visitor, open_browser
 
 Visit = Callable[..., Visitor]
 RULE = "Nobody shares prices.\n"
+PREFERENCES, NOTES = "/memories/preferences.md", "/memories/notes.md"
+METRIC = "Remember that I prefer metric units."
 
 
 @pytest.fixture(scope="module")

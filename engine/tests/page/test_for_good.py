@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.browser import Elsewhere, Visitor
-from tests.page.test_person import METRIC, PREFERENCES
+from tests.page.conftest import METRIC, PREFERENCES
 
 pytestmark = pytest.mark.server
 

@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.browser import Elsewhere, Visitor
-from tests.page.conftest import Visit
-from tests.page.test_person import METRIC, PREFERENCES
+from tests.page.conftest import METRIC, PREFERENCES, Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 

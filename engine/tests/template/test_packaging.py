@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dev.test_upgrade import committed
+from tests.dev.conftest import committed
 from tests.template.test_deploy import CLEAN, ENGINE, MODEL, PROJECT, copied, load
 
 # That of the machine, or the one beside this Python.

@@ -87,9 +87,9 @@ def is_aegra() -> bool:
 def get_client() -> LangGraphClient:
     """A client of this server, for calls within its process."""
     if is_aegra():
-        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # only in its process
+        from lasting_memory.platform.aegra import server  # noqa: PLC0415  # only in its process
 
-        return install.client()
+        return server.client()
     return _langgraph_client()
 
 
@@ -116,9 +116,9 @@ def adapt_app(app: "FastAPI") -> None:
 async def checkpointer() -> "BaseCheckpointSaver[str]":
     """The runs' checkpointer. On the platform's runtimes, and any of one's own."""
     if is_aegra():
-        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # as above
+        from lasting_memory.platform.aegra import server  # noqa: PLC0415  # as above
 
-        return install.checkpointer()
+        return server.checkpointer()
     from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
     return cast("BaseCheckpointSaver[str]", await get_checkpointer())
@@ -127,9 +127,9 @@ async def checkpointer() -> "BaseCheckpointSaver[str]":
 async def store() -> BaseStore:
     """The runs' store, in a custom route. `langgraph.config.get_store()` gave an empty one there."""
     if is_aegra():
-        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # as above
+        from lasting_memory.platform.aegra import server  # noqa: PLC0415  # as above
 
-        return install.store()
+        return server.store()
     from langgraph_api.store import get_store  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
     return cast("BaseStore", await get_store())
@@ -143,15 +143,15 @@ def is_server() -> bool:
 def loaded_graph(graph_id: str) -> "Graph | None":
     """A graph that this server has loaded; None for one that is made anew for each run."""
     if is_aegra():
-        from lasting_memory.platform.aegra import install  # noqa: PLC0415  # as above
+        from lasting_memory.platform.aegra import server  # noqa: PLC0415  # as above
 
-        return install.loaded_graph(graph_id)
+        return server.loaded_graph(graph_id)
     from langgraph.pregel import Pregel  # noqa: PLC0415  # commands that need no graph import this module, too
 
-    server = sys.modules.get("langgraph_api.graph")  # only on a server
-    if server is None:
+    graphs_module = sys.modules.get("langgraph_api.graph")  # only on a server
+    if graphs_module is None:
         return None
-    graph = server.GRAPHS.get(graph_id)
+    graph = graphs_module.GRAPHS.get(graph_id)
     if not isinstance(graph, Pregel):
         return None
     return graph
@@ -164,18 +164,18 @@ async def graph_to_read(graph_id: str, store: BaseStore) -> "AsyncIterator[Graph
     That is the loaded one, or one that its factory makes, as the server does for its schemas. None
     off a server, and where the factory fails without a run.
     """
-    loaded = loaded_graph(graph_id)
-    if loaded:
-        yield loaded
+    server_graph = loaded_graph(graph_id)
+    if server_graph:
+        yield server_graph
         return
-    server = sys.modules.get("langgraph_api.graph")  # only on a server
-    if server is None or graph_id not in server.GRAPHS:
+    graphs_module = sys.modules.get("langgraph_api.graph")  # only on a server
+    if graphs_module is None or graph_id not in graphs_module.GRAPHS:
         yield None
         return
     async with AsyncExitStack() as stack:
         graph = None
         try:
-            opening = server.get_graph(
+            opening = graphs_module.get_graph(
                 graph_id, {"configurable": {}}, store=store, access_context="assistants.read"
             )
             graph = await stack.enter_async_context(opening)
@@ -187,7 +187,9 @@ async def graph_to_read(graph_id: str, store: BaseStore) -> "AsyncIterator[Graph
                 exc_info=True,
             )
         has_nodes = isinstance(getattr(graph, "nodes", None), dict)
-        yield graph if has_nodes else None
+        if not has_nodes:
+            graph = None
+        yield graph
 
 
 def embedding_model(store: BaseStore) -> str:

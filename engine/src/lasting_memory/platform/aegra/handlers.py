@@ -77,13 +77,13 @@ def _adapted(handler: Handler) -> Handler:
             resource=ctx.resource,
             action=ctx.action,
         )
-        visible = _visible_value(ctx, value)
+        visible_value = _visible_value(ctx, value)
         with users.acting(user):
-            answer = await handler(ctx=handler_ctx, value=visible)
+            answer = await handler(ctx=handler_ctx, value=visible_value)
         is_put = ctx.resource == "store" and ctx.action == "put"
         if is_put and answer is None:
             # aegra takes what a handler returns, and leaves out what it changes.
-            return cast("FilterType", {"value": visible["value"]})
+            return cast("FilterType", {"value": visible_value["value"]})
         return answer
 
     return handle
@@ -115,10 +115,10 @@ def _visible_value(
     changes_thread = ctx.resource == "threads" and ctx.action == "update"
     if not changes_thread or _is_whole.get():
         return value
-    passed = dict[str, object]()
+    visible_fields = dict[str, object]()
     for name in ("thread_id", "run_id"):
         if value.get(name):
-            passed[name] = value[name]
+            visible_fields[name] = value[name]
     if sign_in.is_about_runs():
-        passed["action"] = "interrupt"
-    return passed
+        visible_fields["action"] = "interrupt"
+    return visible_fields

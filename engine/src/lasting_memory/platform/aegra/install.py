@@ -11,14 +11,9 @@ import aegra_api.services.langgraph_service
 import aegra_api.services.run_executor
 import aegra_api.services.run_preparation
 from aegra_api.core.auth_middleware import get_auth_instance
-from aegra_api.core.database import db_manager
 from fastapi import FastAPI
 from fastapi.exceptions import HTTPException
 from fastapi.routing import APIRoute
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.pregel import Pregel
-from langgraph.store.base import BaseStore
-from langgraph_sdk.client import LangGraphClient
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -26,10 +21,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.types import Lifespan
 
-from lasting_memory.platform import Graph
-from lasting_memory.platform.aegra import runs, users
-from lasting_memory.platform.aegra.client import in_process_client
-from lasting_memory.platform.aegra.routes import public_routes, router
+from lasting_memory.platform.aegra import planned_runs, run_requests, server, users
+from lasting_memory.platform.aegra.routes import added_routes
 from lasting_memory.platform.aegra.sign_in import FieldsByToken, NeedsSignIn, SignIn
 from lasting_memory.platform_names import AEGRA, check_names
 
@@ -37,7 +30,6 @@ from lasting_memory.platform_names import AEGRA, check_names
 InjectUser = Callable[[users.AegraUser | None, dict[str, object] | None], dict[str, object]]
 # aegra's context of a run, given its user and permissions.
 EnterRun = Callable[[users.AegraUser, object], AbstractAsyncContextManager[None]]
-_apps: list[FastAPI] = []
 
 
 def install(app: FastAPI) -> None:
@@ -45,14 +37,14 @@ def install(app: FastAPI) -> None:
     and runs that begin later. Raises `MovedNameError` for another version of aegra.
     """
     check_names(AEGRA)
-    _apps[:] = [app]
+    server.set_app(app)
     app_router = app.router
     for route in app_router.routes:
         if isinstance(route, APIRoute):  # FastAPI asks who calls it
             continue
         if isinstance(route, Route | Mount):
             route.app = NeedsSignIn(route.app)
-    app_router.routes[:0] = [*router.routes, *public_routes()]
+    app_router.routes[:0] = added_routes()
     sign_in = Middleware(SignIn, authenticate=_authenticate)
     app.user_middleware.append(sign_in)
     app.exception_handlers.setdefault(HTTPException, _refusal)
@@ -80,9 +72,9 @@ def _authenticate() -> FieldsByToken:
 def _replace_names() -> None:
     """Put functions of this library in place of aegra's of the same names."""
     preparation = aegra_api.services.run_preparation
-    preparation.executor = runs.PlanningExecutor(preparation.executor)
-    preparation.uuid4 = runs.run_id
-    aegra_api.api.runs._apply_create_run_auth = runs.authorize_run  # noqa: SLF001
+    preparation.executor = planned_runs.PlanningExecutor(preparation.executor)
+    preparation.uuid4 = run_requests.run_id
+    aegra_api.api.runs._apply_create_run_auth = run_requests.authorize_run  # noqa: SLF001
     aegra_api.api.runs._get_session_maker = _run_sessions  # noqa: SLF001
     graphs = aegra_api.services.langgraph_service
     graphs.inject_user_context = _with_readable_user(graphs.inject_user_context)
@@ -94,7 +86,7 @@ def _replace_names() -> None:
 
 def _run_sessions() -> Callable[[], AbstractAsyncContextManager[AsyncSession]]:
     """What makes the database session of a run's request."""
-    return runs.run_session
+    return run_requests.run_session
 
 
 def _as_named(namespace: list[str], user: object, **_: object) -> list[str]:
@@ -140,41 +132,12 @@ def _with_due_runs(lifespan: Lifespan[FastAPI]) -> Lifespan[FastAPI]:
     async def with_due_runs(app: FastAPI) -> AsyncIterator[Mapping[str, object] | None]:
         _authenticate()
         executor = aegra_api.services.run_preparation.executor
-        beginning = asyncio.create_task(runs.begin_due_runs(executor))
+        due_runs_task = asyncio.create_task(planned_runs.begin_due_runs(executor))
         try:
             async with lifespan(app) as state:
                 yield state
         finally:
-            beginning.cancel()
+            due_runs_task.cancel()
 
     # It yields what `lifespan` does.
     return cast("Lifespan[FastAPI]", with_due_runs)
-
-
-# --- What `platform` asks of this server
-
-
-def client() -> LangGraphClient:
-    """The in-process client."""
-    return in_process_client(_apps[0])
-
-
-def store() -> BaseStore:
-    """The runs' store."""
-    runs_store: BaseStore = db_manager.get_store()
-    return runs_store
-
-
-def checkpointer() -> BaseCheckpointSaver[str]:
-    """The runs' checkpointer."""
-    runs_checkpointer: BaseCheckpointSaver[str] = db_manager.get_checkpointer()
-    return runs_checkpointer
-
-
-def loaded_graph(graph_id: str) -> "Graph | None":
-    """A graph that this server has loaded; None for one that is made anew for each run."""
-    service = aegra_api.services.langgraph_service.get_langgraph_service()
-    graph = service._base_graph_cache.get(graph_id)  # noqa: SLF001
-    if not isinstance(graph, Pregel):
-        return None
-    return graph

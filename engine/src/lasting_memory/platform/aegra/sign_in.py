@@ -29,7 +29,7 @@ from lasting_memory.platform.aegra.users import (
     user_of,
 )
 
-Refused = Auth.exceptions.HTTPException
+SignInRefusal = Auth.exceptions.HTTPException
 
 
 class Claims(TypedDict):
@@ -89,7 +89,7 @@ class SignIn:
             authenticate = self._authenticate()
             try:
                 fields = await authenticate(authorization)
-            except Refused as error:
+            except SignInRefusal as error:
                 refusal = _refusal(error)
                 await refusal(scope, receive, send)
                 return
@@ -128,7 +128,7 @@ def _set_user(scope: Scope, user: AegraUser) -> None:
     scope["user"] = user
 
 
-def _refusal(error: Refused) -> JSONResponse:
+def _refusal(error: SignInRefusal) -> JSONResponse:
     """The answer to a request that may not sign in."""
     headers = None
     if error.headers:

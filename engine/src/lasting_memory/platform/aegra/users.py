@@ -161,19 +161,19 @@ def label_in(metadata: Mapping[str, object]) -> str | None:
 
 
 # As whom in-process clients act in this task; None for nobody.
-_acting: ContextVar[SignedInUser | None] = ContextVar("acting", default=None)
+_acting_user: ContextVar[SignedInUser | None] = ContextVar("acting", default=None)
 
 
 def acting_user() -> SignedInUser | None:
     """As whom in-process clients act now; None for nobody."""
-    return _acting.get()
+    return _acting_user.get()
 
 
 @contextmanager
 def acting(user: SignedInUser | None) -> Iterator[None]:
     """Within this context, in-process clients act as this user; as nobody if it is None."""
-    token = _acting.set(user)
+    token = _acting_user.set(user)
     try:
         yield
     finally:
-        _acting.reset(token)
+        _acting_user.reset(token)
