@@ -109,12 +109,12 @@ class Chat:
         http = self._client.http.client
         answer = await http.delete("/memory", timeout=600)
         answer.raise_for_status()
-        forgotten = answer.json()
+        report = answer.json()
         self._thread = None
-        deleted: dict[str, int] = forgotten["deleted"]
-        counts = [f"{number} {kind}" for kind, number in deleted.items()]
+        counts_by_kind: dict[str, int] = report["deleted"]
+        counts = [f"{number} {kind}" for kind, number in counts_by_kind.items()]
         listed_counts = ", ".join(counts)
-        what_stays = "\n".join(forgotten["kept"])
+        what_stays = "\n".join(report["kept"])
         out.print(f"{listed_counts} deleted. What stays:")
         out.print(what_stays)
 

@@ -123,12 +123,12 @@ def serve(
         page = f"Open {url}/app to talk to the agent, and to see what it remembers. "
     environ = settings.local_environ()
     if settings.load_settings(environ).uses_jwt:
-        somebody = "TOKEN=<a token of your identity provider>"
-        command = f"{somebody} uv run lasting-memory chat"
+        person = "TOKEN=<a token of your identity provider>"
+        command = f"{person} uv run lasting-memory chat"
     else:
-        somebody = "AS=alice@example.com ORG=acme"
+        person = "AS=alice@example.com ORG=acme"
         command = "uv run lasting-memory chat --as alice@example.com --org acme"
-    steps = NEXT.format(url=url, page=page, somebody=somebody, command=command)
+    steps = NEXT.format(url=url, page=page, somebody=person, command=command)
     print(steps, flush=True)  # noqa: T201  # a command's answer
     server.wait()
 

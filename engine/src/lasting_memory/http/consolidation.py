@@ -150,5 +150,5 @@ async def operations(caller: Caller, query: AboutQuery) -> Operations:
     if caller.http.query_params:
         raise HTTPException(422, "Operations are about everybody; leave user_id and org_id out.")
     async with get_client() as client:
-        due = await consolidation.find_backlog(caller.deployment, client, caller.store)
-    return Operations(due=Backlog.model_validate(due))
+        backlog = await consolidation.find_backlog(caller.deployment, client, caller.store)
+    return Operations(due=Backlog.model_validate(backlog))

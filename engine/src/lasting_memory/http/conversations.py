@@ -83,11 +83,11 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
     """
     thread_id = str(query.thread_id)
     await _check_thread(caller, thread_id, names_person=query.user_id is not None)
-    _checkpoint_id, waiting = await interrupts.pending(thread_id)
+    _checkpoint_id, pending = await interrupts.pending(thread_id)
 
     def questions() -> list[Question]:
         return [
-            Question.model_validate(interrupt_display.shown(interrupt)) for interrupt in waiting
+            Question.model_validate(interrupt_display.shown(interrupt)) for interrupt in pending
         ]
 
     return Questions(interrupts=await platform.in_thread(questions))

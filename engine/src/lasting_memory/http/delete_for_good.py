@@ -216,9 +216,9 @@ class _Erasure:
                 if not has_fact:
                     continue
                 is_named = namespace == caller.namespace and key == named_key
-                expected = expected_id if is_named else None
+                own_expected_id = expected_id if is_named else None
                 try:
-                    await files.arevise(key, self._without(key), expected)
+                    await files.arevise(key, self._without(key), own_expected_id)
                 except journal.MovedError:
                     raise HTTPException(
                         412, f"{path} is at a later revision by now; read it again."
@@ -227,11 +227,11 @@ class _Erasure:
     def _without(self, key: str) -> journal.Change:
         """The change of a file that takes the fact out."""
 
-        def without_fact(before: FileData | None) -> FileData | None:
+        def without_fact(file: FileData | None) -> FileData | None:
             """The file without the fact; one that is no text stays as it is."""
-            if before is None or before["encoding"] != "utf-8":
-                return before
-            content = self.fact.cleaned(key, before["content"])
+            if file is None or file["encoding"] != "utf-8":
+                return file
+            content = self.fact.cleaned(key, file["content"])
             return FileData(content=content, encoding="utf-8")
 
         return without_fact

@@ -116,8 +116,10 @@ async def _proposals(
     for place, assistant_id in memories.items():
         memory = Memory(store, actor, place, deployment)
         shown_proposals, changes_by_id = await memory.exported_proposals()
-        for shown in shown_proposals:
-            proposal = ExportedProposal.model_validate({**shown, "assistant_id": assistant_id})
+        for shown_proposal in shown_proposals:
+            proposal = ExportedProposal.model_validate(
+                {**shown_proposal, "assistant_id": assistant_id}
+            )
             proposals.append(proposal)
         for proposal_id, proposal_changes in changes_by_id.items():
             changes[proposal_id] = _CHANGES.validate_python(proposal_changes)
@@ -128,22 +130,22 @@ async def _taken_back(
     store: BaseStore, memories: Mapping[Namespace, str]
 ) -> list[ExportedTakenBack]:
     """The lines that were taken back in revisions that are no longer kept."""
-    exported = list[ExportedTakenBack]()
+    lines = list[ExportedTakenBack]()
     for place in memories:
         items = await journal.all_items(store, namespaces.taken_back(place))
-        for line in journal.taken_back_in(items):
-            path = f"{ROUTE}{line.path}"
-            exported.append({"path": path, "text": line.text, "at": line.at})
-    return exported
+        for taken_back_line in journal.taken_back_in(items):
+            path = f"{ROUTE}{taken_back_line.path}"
+            lines.append({"path": path, "text": taken_back_line.text, "at": taken_back_line.at})
+    return lines
 
 
 async def _offers(
     store: BaseStore, actor: identity.Actor, deployment: Deployment
 ) -> list[ExportedOffer]:
     """What the person offers to groups, and what became of it."""
-    exported = list[ExportedOffer]()
+    exported_offers = list[ExportedOffer]()
     for offer in await OffersOfPerson(store, actor, deployment).all():
-        exported.append(
+        exported_offers.append(
             {
                 "id": offer.id,
                 "at": offer.at,
@@ -156,7 +158,7 @@ async def _offers(
                 "keep": offer.keep,
             }
         )
-    return exported
+    return exported_offers
 
 
 class _Files:
@@ -209,19 +211,19 @@ class _Files:
             exported["created_at"] = file["created_at"]
         if "modified_at" in file:
             exported["modified_at"] = file["modified_at"]
-        written = times_of_file(item)
-        if written:
-            exported["written"] = written
+        times = times_of_file(item)
+        if times:
+            exported["written"] = times
         if assistant_id:
             exported["assistant_id"] = assistant_id
         return exported
 
     def _add_deleted(self, path: str, revisions: list[ExportedRevision], assistant_id: str) -> None:
         """Note a deleted file with its history."""
-        deleted: ExportedDeletedFile = {"path": path, "revisions": revisions}
+        file: ExportedDeletedFile = {"path": path, "revisions": revisions}
         if assistant_id:
-            deleted["assistant_id"] = assistant_id
-        self.deleted.append(deleted)
+            file["assistant_id"] = assistant_id
+        self.deleted.append(file)
 
 
 def _json(value: object) -> bytes:

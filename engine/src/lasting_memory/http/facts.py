@@ -195,8 +195,8 @@ def _title_of_name(name: str) -> str:
     """The name of a file as a title: "daily_notes.md" is "Daily notes"."""
     stem, _, _ = name.rpartition(".")
     words = stem.replace("-", " ").replace("_", " ")
-    first = words[:1].upper()
-    return first + words[1:]
+    first_letter = words[:1].upper()
+    return first_letter + words[1:]
 
 
 def _titled_lines(

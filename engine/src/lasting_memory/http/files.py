@@ -347,17 +347,17 @@ def _with_diffs(revisions: Sequence[Revision]) -> list[RevisionSummary]:
     A revision has no diff where the one before it is not kept any more.
     """
     summaries = list[RevisionSummary]()
-    for new, old in itertools.zip_longest(revisions, revisions[1:]):
+    for revision, predecessor in itertools.zip_longest(revisions, revisions[1:]):
         old_text = ""
-        if old is not None:
-            old_text = old.content or ""
+        if predecessor is not None:
+            old_text = predecessor.content or ""
         diff = None
-        is_old_text_known = old is not None or new.number == 1
+        is_old_text_known = predecessor is not None or revision.number == 1
         if is_old_text_known:
-            diff = journal.diff(old_text, new.content or "")
+            diff = journal.diff(old_text, revision.content or "")
         if diff:
             diff = journal.cut_diff(f"{diff}\n")
-        summaries.append(summary_of(new, diff))
+        summaries.append(summary_of(revision, diff))
     return summaries
 
 
@@ -376,14 +376,14 @@ async def undo(
         revision = _revision_to_restore(body, revisions)
         vouch = await platform.in_thread(_vouch_of_old, path, [revision], is_restored=True)
         return await _replace(caller, path, revision.file(), if_match, vouch)
-    tries = _MAX_TRIES if body.changes and not if_match else 1
+    tries_left = _MAX_TRIES if body.changes and not if_match else 1
     while True:
         try:
             return await _take_back(caller, path, body.changes, if_match)
         except HTTPException as error:
-            tries -= 1
+            tries_left -= 1
             has_moved = error.status_code == HTTPStatus.PRECONDITION_FAILED
-            if not has_moved or not tries:
+            if not has_moved or not tries_left:
                 raise
 
 
@@ -431,17 +431,17 @@ def _without_changes(
             raise _unknown_revision(path, change)
     predecessors = [*revisions[1:], NOTHING]
     content = revisions[0].content if revisions else None
-    for revision, before in zip(revisions, predecessors, strict=True):
+    for revision, predecessor in zip(revisions, predecessors, strict=True):
         if revision.id not in changes:
             continue
-        if not before.number and revision.number > 1:
+        if not predecessor.number and revision.number > 1:
             raise HTTPException(
                 404, f"What revision {revision.number} of {path} changed is not kept any more."
             )
-        are_texts = revision.encoding == "utf-8" and before.encoding == "utf-8"
+        are_texts = revision.encoding == "utf-8" and predecessor.encoding == "utf-8"
         if not are_texts:
             raise HTTPException(409, f"{path} is no text; undo it to a revision.")
-        content = journal.without_change(path, content, before.content, revision.content)
+        content = journal.without_change(path, content, predecessor.content, revision.content)
     if content is None:
         return None
     return FileData(content=content, encoding="utf-8")

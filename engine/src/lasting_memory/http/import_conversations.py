@@ -102,14 +102,14 @@ class _Conversation:
         messages = list[dict[str, object]]()
         for number, message in enumerate(self.messages):
             message_id = uuid5(namespace, str(number))
-            stored: dict[str, object] = {
+            stored_message: dict[str, object] = {
                 "type": message.kind,
                 "content": message.text,
                 "id": str(message_id),
             }
             if message.at:
-                stored["additional_kwargs"] = {days.SAID_AT: message.at}
-            messages.append(stored)
+                stored_message["additional_kwargs"] = {days.SAID_AT: message.at}
+            messages.append(stored_message)
         values = {"messages": messages}
         start: dict[str, object] = {"values": values, "as_node": "__start__"}
         end: dict[str, object] = {"values": None, "as_node": "__end__"}

@@ -91,27 +91,27 @@ class DocumentFile(BaseModel, strict=True):
             )
         return self
 
-    def merged(self, before: FileData | None) -> FileData:
+    def merged(self, old_file: FileData | None) -> FileData:
         """The merged file, given the existing one."""
-        if before is None:
+        if old_file is None:
             return FileData(content=self.content, encoding=self.encoding)
-        are_texts = before["encoding"] == "utf-8" and self.encoding == "utf-8"
+        are_texts = old_file["encoding"] == "utf-8" and self.encoding == "utf-8"
         if not are_texts or not self.path.endswith(".md"):
-            return before
-        content = before["content"]
-        missing = self._missing_in(content)
-        merged = with_addition(content, missing)
-        return FileData(content=merged, encoding="utf-8")
+            return old_file
+        content = old_file["content"]
+        missing_lines = self._missing_in(content)
+        new_content = with_addition(content, missing_lines)
+        return FileData(content=new_content, encoding="utf-8")
 
     def _missing_in(self, content: str) -> str:
         """The lines of the file that a text has not, in their order."""
         present_lines = {compared(line) for line in journal.lines_of(content)}
-        missing = ""
+        missing_lines = ""
         for line in journal.lines_of(self.content):
             is_present = compared(line) in present_lines
             if line.strip() and not is_present:
-                missing += f"{line}\n"
-        return missing
+                missing_lines += f"{line}\n"
+        return missing_lines
 
 
 class DocumentChange(BaseModel, strict=True):

@@ -102,15 +102,15 @@ def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) ->
     deployment = caller.deployment
     check_file(deployment, file.path, file.content, caller.author, file.encoding)
     try:
-        before = stored_file(item) if item else None
+        old_file = stored_file(item) if item else None
     except RefusedWrite:  # the import says so when it comes to it
         return
-    merged = file.merged(before)
-    old_text = before["content"] if before else None
-    new_text = merged["content"]
+    new_file = file.merged(old_file)
+    old_text = old_file["content"] if old_file else None
+    new_text = new_file["content"]
     if old_text == new_text:
         return
-    source = source_of_write(file.path, before, merged, file.vouch())
+    source = source_of_write(file.path, old_file, new_file, file.vouch())
     change = Change(file.path, old_text, new_text, caller.author, source)
     check_change(deployment, change)
 
@@ -121,18 +121,18 @@ async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | N
     Returns "create" for a new file, "append" where lines were missing, "same" for an equal file, and
     "keep" where the stored one stays although the imported one differs.
     """
-    before = stored_file(item) if item else None
-    if before:
-        content = before["content"]
-        merged = file.merged(before)
-        if merged["content"] == content:
+    old_file = stored_file(item) if item else None
+    if old_file:
+        content = old_file["content"]
+        new_file = file.merged(old_file)
+        if new_file["content"] == content:
             if file.content == content:
                 return "same"
             return "keep"
     key = key_of(file.path)
     vouch = await platform.in_thread(file.vouch)
     await caller.files.arevise(key, file.merged, written=file.times(), vouch=vouch)
-    return "append" if before else "create"
+    return "append" if old_file else "create"
 
 
 async def _import_proposals(caller: PersonRequest, document: Document) -> int:
@@ -145,25 +145,25 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
         return 0
     memory = caller.memory
     present_ids = set[str]()
-    waiting = 0
-    for present in await memory.proposals():
-        present_ids.add(present.id)
-        if present.changes:
-            waiting += 1
+    waiting_count = 0
+    for stored_proposal in await memory.proposals():
+        present_ids.add(stored_proposal.id)
+        if stored_proposal.changes:
+            waiting_count += 1
     kind_by_id = {proposal.id: proposal.kind for proposal in document.proposals}
-    proposed = 0
+    proposed_count = 0
     for exported_id, changes in document.proposed_changes.items():
         kind = kind_by_id.get(exported_id, "")
         proposal = _proposal(caller, changes, kind)
         is_present = proposal.id in present_ids
-        has_room = waiting < MAX_PROPOSALS
+        has_room = waiting_count < MAX_PROPOSALS
         if is_present or not has_room or not _may_wait(caller, proposal):
             continue
         await memory.propose(proposal)
         present_ids.add(proposal.id)
-        waiting += 1
-        proposed += 1
-    return proposed
+        waiting_count += 1
+        proposed_count += 1
+    return proposed_count
 
 
 def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: str) -> Proposal:

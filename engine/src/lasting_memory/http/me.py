@@ -93,9 +93,11 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
         tools = offered_tools(graph) if graph else []
     descriptions = ShownTools(deployment)
     shown_tools = await platform.in_thread(descriptions.of, tools)
+    tool_names = [tool.name for tool in tools]
+    prompt_blocks = [_prompt_block(block) for block in blocks]
     return Prompt(
-        blocks=[_prompt_block(block) for block in blocks],
-        tools=[tool.name for tool in tools],
+        blocks=prompt_blocks,
+        tools=tool_names,
         tools_tokens=tokens_of_tools(shown_tools),
     )
 

@@ -136,10 +136,10 @@ class _ClientFiles(ScopedFiles):
         if current.paused:
             raise RefusedWrite(f"{PAUSED}: nothing is remembered until they resume it.")
 
-        def changed(before: FileData | None) -> FileData | None:
-            if before and before["encoding"] != "utf-8":
+        def changed(file: FileData | None) -> FileData | None:
+            if file and file["encoding"] != "utf-8":
                 raise RefusedWrite(f"{ROUTE}{key} is not text; choose another file.")
-            text = make(before["content"] if before else "")
+            text = make(file["content"] if file else "")
             return FileData(content=text, encoding="utf-8")
 
         vouched = self._unless_refused(key, changed, None)
@@ -190,9 +190,9 @@ class MemoryTools:
             waits, f"Corrected in {ROUTE}{line.key}. The page takes it back, if need be."
         )
 
-    async def forget(self, named: _OneLine) -> str:
+    async def forget(self, named_line: _OneLine) -> str:
         """Take one line out of what is remembered. The person can take it back."""
-        line = await self._line(named.line, named.path)
+        line = await self._line(named_line.line, named_line.path)
         waits = await self._replace(line, None)
         shown_text = line.text[:200]
         return _answer_of_change(
@@ -251,8 +251,8 @@ class MemoryTools:
         the person's yes.
         """
 
-        def replaced(before: str) -> str:
-            return with_line(before, line, text)
+        def replaced(text_before: str) -> str:
+            return with_line(text_before, line, text)
 
         return await self._files.change(line.key, replaced)
 
@@ -261,9 +261,9 @@ class MemoryTools:
         yes.
         """
 
-        def appended(before: str) -> str:
-            added = lacking(before, line)
-            return with_addition(before, added)
+        def appended(text_before: str) -> str:
+            addition = lacking(text_before, line)
+            return with_addition(text_before, addition)
 
         return await self._files.change(key, appended)
 
@@ -297,10 +297,10 @@ def _current_lines(d: Deployment, items: list[Item]) -> list[MemoryLine]:
     texts = _texts_of(items)
     profile_key = PROFILE_PATH.removeprefix(ROUTE)
     day = present_day(d, texts.get(profile_key))
-    current = dict[str, str]()
+    current_texts = dict[str, str]()
     for item in items:
-        current[item.key] = current_text(item, texts[item.key], day)
-    return memory_lines(current)
+        current_texts[item.key] = current_text(item, texts[item.key], day)
+    return memory_lines(current_texts)
 
 
 def _answer_of_change(waits: bool, answer: str) -> str:
@@ -373,9 +373,11 @@ class _Tool(Generic[_Checked]):
     arguments: type[_Checked]
     annotations: ToolAnnotations
 
-    def with_arguments(self, sent: Mapping[str, object]) -> Callable[[MemoryTools], Awaitable[str]]:
+    def with_arguments(
+        self, values: Mapping[str, object]
+    ) -> Callable[[MemoryTools], Awaitable[str]]:
         """The method with the arguments that a program sent. Raises `ValidationError`."""
-        arguments = self.arguments.model_validate(sent)
+        arguments = self.arguments.model_validate(values)
 
         def called(tools: MemoryTools) -> Awaitable[str]:
             return self.method(tools, arguments)
@@ -454,13 +456,13 @@ class MemoryServer:
         tools = list[Tool]()
         for name, tool in self.tools.items():
             docstring = tool.method.__doc__ or ""
-            listed = Tool(
+            listed_tool = Tool(
                 name=name,
                 description=_one_line(docstring),
                 input_schema=tool.arguments.model_json_schema(),
                 annotations=tool.annotations,
             )
-            tools.append(listed)
+            tools.append(listed_tool)
         return ListToolsResult(tools=tools)
 
     async def _call_tool(
@@ -490,14 +492,14 @@ class MemoryServer:
         if name not in self.tools:
             known_names = ", ".join(self.tools)
             raise RefusedWrite(f"There is no tool {name[:60]!r}: {known_names}.")
-        called = self.tools[name].with_arguments(params.arguments or {})
+        method = self.tools[name].with_arguments(params.arguments or {})
         if context.request is None:
             raise RuntimeError("The MCP library gave no request.")
         caller = await caller_of(context.request)
         client = _client_of(context)
         async with one_at_a_time(caller):
             tools = MemoryTools(caller, client)
-            return await called(tools)
+            return await method(tools)
 
 
 def _words_of(error: ValidationError) -> str:
