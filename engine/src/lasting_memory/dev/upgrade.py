@@ -21,9 +21,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from lasting_memory.dev.changes import for_fork, sources_of
+from lasting_memory.dev.changes import for_fork
 from lasting_memory.dev.engine_names import name_engine
 from lasting_memory.dev.engine_source import FOLDER, NAME, WHEELS, Engine, UpgradeError, read_engine
+from lasting_memory.dev.package_sources import sources_of
 from lasting_memory.dev.pins import upgrade_beyond_bounds, upgrade_packages
 from lasting_memory.dev.replace_engine import refuse_to_lose, replace_engine
 
