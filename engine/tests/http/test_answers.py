@@ -175,7 +175,7 @@ async def test_a_person_s_answers_are_as_the_server_describes_them(
     assert (await made("GET", "/memory/export"))["deleted_files"]
     await made("DELETE", "/memory")
     check(await root.ask("GET", "/memory/operations"))
-    # What is offered to groups is asked for where there are some: tests/http/test_offers.py.
+    # What is offered to groups is asked for where there are some: tests/http/offers/.
     elsewhere = {route for route in ROUTES if route[1].startswith("/memory/offers")}
     unasked = {route for route in ROUTES if route not in asked}
     assert unasked - elsewhere == {("GET", "/memory/operations")}
