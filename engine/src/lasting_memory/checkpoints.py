@@ -86,12 +86,12 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
     state = await _latest_state(thread_id)
     if state.checkpoint is None:
         return "", []
-    pending = list[PendingInterrupt]()
+    all_interrupts = list[PendingInterrupt]()
     for interrupts in _waiting_interrupts(state.checkpoint).values():
         for interrupt in interrupts:
             node = state.nodes.get(interrupt.id, "")
-            pending.append(PendingInterrupt(interrupt, node))
-    return _id_of(state.checkpoint), pending
+            all_interrupts.append(PendingInterrupt(interrupt, node))
+    return _id_of(state.checkpoint), all_interrupts
 
 
 async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[str], bool]:

@@ -101,8 +101,8 @@ async def file_changes(
     for key, value in files.items():
         stored_file = stored_files.get(key)
         if stored_file is not None:
-            stays = not is_ours or _is_same_file(stored_file, value)
-            if stays:
+            is_right = not is_ours or _is_same_file(stored_file, value)
+            if is_right:
                 continue
         path = f"/{kind}{key}"
         if is_ours and not _is_allowed(deployment, folder, path, stored_file, value):

@@ -79,9 +79,9 @@ class SmokeTest:
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
         self._word = f"smoke{uuid.uuid4().hex[:8]}"
-        about = self._ask(_Person, "GET", "/memory/me")
-        self._routes = about["routes"]
-        self._agent = about["agents"][0]
+        person = self._ask(_Person, "GET", "/memory/me")
+        self._routes = person["routes"]
+        self._agent = person["agents"][0]
         # Nobody has files of their own.
         self._is_shared = self._routes["/memories/"]["shared"]
 
@@ -121,13 +121,13 @@ class SmokeTest:
     def delete(self) -> None:
         """Forgets the person, and looks for what is still there."""
         self._ask(object, "DELETE", "/memory")
-        remaining = self._ask(list[object], "POST", "/threads/search", {"limit": 1})
+        leftovers = self._ask(list[object], "POST", "/threads/search", {"limit": 1})
         search = self._ask(_Conversations, "GET", "/memory/search", q=self._word)
-        remaining += search["conversations"]
+        leftovers += search["conversations"]
         if not self._is_shared:
-            remaining += self._files()
-        shown_text = str(remaining)[:200]
-        hold(not remaining, f"After DELETE /memory this is still there: {shown_text}")
+            leftovers += self._files()
+        shown_text = str(leftovers)[:200]
+        hold(not leftovers, f"After DELETE /memory this is still there: {shown_text}")
 
     def _check_write(self) -> None:
         """What the person writes can be read."""

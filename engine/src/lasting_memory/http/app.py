@@ -329,5 +329,5 @@ def _index(deployment: Deployment) -> str:
 
 def _is_browser(request: Request) -> bool:
     """Whether somebody opens this address to look at it."""
-    accept = ",".join(request.headers.getlist("accept"))
-    return request.method in ("GET", "HEAD") and prefers_html(accept)
+    header = ",".join(request.headers.getlist("accept"))
+    return request.method in ("GET", "HEAD") and prefers_html(header)

@@ -171,7 +171,7 @@ def _changes_of_file(path: str, revisions: Sequence[Revision], since: str) -> It
     """The changes of a file since then, newest first. What a memory starts with is no change."""
     if not revisions:
         return
-    current = revisions[0]
+    current_revision = revisions[0]
     predecessors = [*revisions[1:], NOTHING]
     new_pairs = list[tuple[Revision, Revision]]()
     for pair in zip(revisions, predecessors, strict=True):
@@ -179,7 +179,7 @@ def _changes_of_file(path: str, revisions: Sequence[Revision], since: str) -> It
         if revision.at > since:
             new_pairs.append(pair)
     for _, pairs in itertools.groupby(new_pairs, key=_run_key):
-        change = _Change(path, current, list(pairs))
+        change = _Change(path, current_revision, list(pairs))
         author = change.newest.author
         if author.kind != "seed":
             yield change

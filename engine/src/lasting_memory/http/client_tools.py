@@ -101,8 +101,8 @@ class _ClientFiles(ScopedFiles):
         Raises `RefusedWrite` where memory is paused, and as `Folder.change`.
         """
         caller = self._person
-        current = await caller.controls()
-        if current.paused:
+        controls = await caller.controls()
+        if controls.paused:
             raise RefusedWrite(f"{PAUSED}: nothing is remembered until they resume it.")
 
         def changed(file: FileData | None) -> FileData | None:
@@ -111,14 +111,14 @@ class _ClientFiles(ScopedFiles):
             text = make(file["content"] if file else "")
             return FileData(content=text, encoding="utf-8")
 
-        vouched = self._unless_refused(key, changed, None)
-        is_reviewed = current.review or current.review_agent
+        vouched_change = self._unless_refused(key, changed, None)
+        is_reviewed = controls.review or controls.review_agent
         if is_reviewed or caller.deployment.unconfirmed == "propose":
             folder = self._folder()
-            gated = folder.gated(key, vouched)
-            await caller.memory.propose_write(key, gated, folder.author)
+            gated_change = folder.gated(key, vouched_change)
+            await caller.memory.propose_write(key, gated_change, folder.author)
             return True
-        await self._put(key, vouched)
+        await self._put(key, vouched_change)
         return False
 
 
@@ -184,8 +184,10 @@ class MemoryTools:
     async def search_past_conversations(self, search: _Query) -> str:
         """Search what the person and their agent said in past conversations."""
         caller = self._caller
-        d = self._caller.deployment
-        zone = await recall.zone_of_person(caller.store, d, caller.actor, d.default_assistant)
+        deployment = self._caller.deployment
+        zone = await recall.zone_of_person(
+            caller.store, deployment, caller.actor, deployment.default_assistant
+        )
         async with get_client() as client:
             results = await recall.search(
                 caller.store,
@@ -193,9 +195,9 @@ class MemoryTools:
                 caller.actor,
                 search.query,
                 _MAX_CONVERSATIONS,
-                agents=d.agents,
+                agents=deployment.agents,
                 began=caller.began,
-                routes=d.routes,
+                routes=deployment.routes,
                 zone=zone,
             )
         answer = await platform.in_thread(_quoted, search.query, results.matches)
@@ -261,11 +263,11 @@ def _texts_of(items: list[Item]) -> dict[str, str]:
     return texts
 
 
-def _current_lines(d: Deployment, items: list[Item]) -> list[MemoryLine]:
+def _current_lines(deployment: Deployment, items: list[Item]) -> list[MemoryLine]:
     """The lines of these files that are not over. Blocks."""
     texts = _texts_of(items)
     profile_key = PROFILE_PATH.removeprefix(ROUTE)
-    day = present_day(d, texts.get(profile_key))
+    day = present_day(deployment, texts.get(profile_key))
     current_texts = dict[str, str]()
     for item in items:
         current_texts[item.key] = current_text(item, texts[item.key], day)

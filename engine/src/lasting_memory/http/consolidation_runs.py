@@ -41,8 +41,8 @@ IS_ON = Depends(_check_is_on)
 async def owner_of(caller: PersonRequest) -> consolidation.Owner:
     """Whose memory a run is about. Raises where there is none of their own, or it is paused."""
     caller.check_not_shared()
-    current = await caller.controls()
-    if current.paused:
+    controls = await caller.controls()
+    if controls.paused:
         raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
     per_assistant = caller.deployment.memory.per_assistant
     assistant = caller.assistant if per_assistant else None

@@ -59,5 +59,5 @@ async def stop_dream(caller: Caller, query: AboutQuery, body: NoBody = None) -> 
     is_stopped = await consolidation.stop_dream(store, actor, dream, caller.began)
     if not is_stopped:
         raise HTTPException(409, FORGOTTEN)
-    stopped = await consolidation.dream_of(store, actor)
-    return state_of(stopped)
+    stopped_dream = await consolidation.dream_of(store, actor)
+    return state_of(stopped_dream)

@@ -59,8 +59,8 @@ _CHANGES = TypeAdapter(list[ExportedChange])
 async def export(caller: Caller, query: AboutQuery) -> Response:
     """Everything of yours as one JSON document. 429: another export of yours is under way."""
     parts = document(caller.store, get_client(), caller.actor, caller.deployment)
-    attached = {"content-disposition": 'attachment; filename="memory.json"'}
-    return StreamingResponse(parts, media_type="application/json", headers=attached)
+    headers = {"content-disposition": 'attachment; filename="memory.json"'}
+    return StreamingResponse(parts, media_type="application/json", headers=headers)
 
 
 async def document(
@@ -88,11 +88,11 @@ async def document(
     head_json = json.dumps(head).removesuffix("}")
     yield head_json.encode()
     files = _Files(store, deployment.limits)
-    lists = {
+    entries_by_name = {
         "files": files.of(memories),
         "conversations": conversations(client, actor, deployment.agents),
     }
-    for name, entries in lists.items():
+    for name, entries in entries_by_name.items():
         yield f', "{name}": ['.encode()
         comma = b"\n"
         async for entry in entries:
@@ -200,7 +200,7 @@ class _Files:
                 value["assistant_id"] = assistant_id
             self.unreadable.append(value)
             return None
-        exported: ExportedFile = {
+        entry: ExportedFile = {
             "path": path,
             "content": file["content"],
             "encoding": file["encoding"],
@@ -208,15 +208,15 @@ class _Files:
             "revisions": revisions,
         }
         if "created_at" in file:
-            exported["created_at"] = file["created_at"]
+            entry["created_at"] = file["created_at"]
         if "modified_at" in file:
-            exported["modified_at"] = file["modified_at"]
+            entry["modified_at"] = file["modified_at"]
         times = times_of_file(item)
         if times:
-            exported["written"] = times
+            entry["written"] = times
         if assistant_id:
-            exported["assistant_id"] = assistant_id
-        return exported
+            entry["assistant_id"] = assistant_id
+        return entry
 
     def _add_deleted(self, path: str, revisions: list[ExportedRevision], assistant_id: str) -> None:
         """Note a deleted file with its history."""

@@ -330,15 +330,15 @@ async def read_history(caller: Caller, query: ReadableQuery) -> FileHistory:
     """
     path = query.path
     revisions = await _history(caller, path)
-    dropped = 0
+    dropped_count = 0
     if revisions:
         limit = caller.deployment.limits.revisions_kept
-        ever_made = revisions[0].number
-        dropped = min(limit, ever_made) - len(revisions)
+        revision_count = revisions[0].number
+        dropped_count = min(limit, revision_count) - len(revisions)
     else:
         await _find_item(caller, path)
     summaries = await platform.in_thread(_with_diffs, revisions)
-    return FileHistory(path=path, revisions=summaries, revisions_dropped=dropped)
+    return FileHistory(path=path, revisions=summaries, revisions_dropped=dropped_count)
 
 
 def _with_diffs(revisions: Sequence[Revision]) -> list[RevisionSummary]:
@@ -415,10 +415,10 @@ def _vouch_of_old(path: str, revisions: Sequence[Revision], *, is_restored: bool
         if revision.encoding == "utf-8":
             sources = sources_in(path, revision.content, revision.sources)
             source_by_entry.update(sources)
-    otherwise = vouch_new_as(Source.INFERRED)
+    vouch_of_others = vouch_new_as(Source.INFERRED)
     if is_restored:
-        return vouch_all_by(source_by_entry, otherwise)
-    return vouch_new_by(source_by_entry, otherwise)
+        return vouch_all_by(source_by_entry, vouch_of_others)
+    return vouch_new_by(source_by_entry, vouch_of_others)
 
 
 def _without_changes(

@@ -54,14 +54,14 @@ class DocumentFile(BaseModel, strict=True):
         says which lines nobody vouched for; the others are as the assistant's. Without that all are
         unconfirmed.
         """
-        otherwise = vouch_new_as(Source.UNCONFIRMED)
+        vouch_of_others = vouch_new_as(Source.UNCONFIRMED)
         if self.sources is None:
-            return otherwise
+            return vouch_of_others
         exported_sources = sources_in(self.path, self.content, self.sources)
         source_by_entry = dict[str, Source]()
         for entry, source in exported_sources.items():
             source_by_entry[entry] = lowest([source, Source.INFERRED])
-        return vouch_new_by(source_by_entry, otherwise)
+        return vouch_new_by(source_by_entry, vouch_of_others)
 
     def times(self) -> dict[str, str]:
         """When lines of it with an end were written, in ISO format, UTC; none that is no time, or

@@ -166,12 +166,14 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
     return proposed_count
 
 
-def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: str) -> Proposal:
+def _proposal(
+    caller: PersonRequest, exported_changes: Sequence[DocumentChange], kind: str
+) -> Proposal:
     """A proposal of these changes. Its id is the same whenever this person imports them."""
     actor = caller.actor
     namespace = caller.memory.files
     changes = list[Changed]()
-    for exported_change in exported:
+    for exported_change in exported_changes:
         key = key_of(exported_change.path)
         change = Changed(
             key, exported_change.before, exported_change.after, exported_change.deleted
@@ -204,20 +206,20 @@ def _may_wait(caller: PersonRequest, proposal: Proposal) -> bool:
     return size <= limit
 
 
-async def _tighten(caller: PersonRequest, exported: DocumentControls) -> Controls:
+async def _tighten(caller: PersonRequest, exported_controls: DocumentControls) -> Controls:
     """Turn on what the export has on. The person alone does that. Returns what is on now."""
     store = caller.store
     actor = caller.actor
-    present = await caller.controls()
-    turned_on = dict[str, bool]()
-    for name, is_on in exported.model_dump().items():
-        is_on_already = getattr(present, name)
+    controls_before = await caller.controls()
+    switches = dict[str, bool]()
+    for name, is_on in exported_controls.model_dump().items():
+        is_on_already = getattr(controls_before, name)
         if is_on and not is_on_already:
-            turned_on[name] = True
-    if not turned_on or caller.author.kind == "operator":
-        return controls_of(present)
-    is_set = await controls.set_controls(store, actor, turned_on, caller.began)
+            switches[name] = True
+    if not switches or caller.author.kind == "operator":
+        return controls_of(controls_before)
+    is_set = await controls.set_controls(store, actor, switches, caller.began)
     if not is_set:
         raise HTTPException(409, requests.IMPORT_IS_GONE)
-    tightened = replace(present, **turned_on)
-    return controls_of(tightened)
+    controls_now = replace(controls_before, **switches)
+    return controls_of(controls_now)

@@ -143,12 +143,12 @@ async def policies(caller: Caller, query: AboutQuery) -> Policies:
     for item in await journal.all_items(caller.store, namespace):
         key = item.key
         content = text_of(item)
-        encoded = (content or "").encode()
+        content_bytes = (content or "").encode()
         file = PolicyFile(
             path=f"/policies{key}",
             key=key,
             content=content,
-            bytes=len(encoded),
+            bytes=len(content_bytes),
             in_prompt=is_policy(key),
         )
         files.append(file)

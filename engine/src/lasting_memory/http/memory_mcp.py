@@ -164,8 +164,8 @@ def _client_of(context: ServerRequestContext[object, Request]) -> str:
     request = context.request
     if not name and request is not None:
         name = request.headers.get("user-agent", "")
-    printable = [character for character in name if character.isprintable()]
-    shown_name = "".join(printable)
+    printable_characters = [character for character in name if character.isprintable()]
+    shown_name = "".join(printable_characters)
     return shown_name[:_MAX_CLIENT_CHARS].strip()
 
 
