@@ -41,6 +41,7 @@ from lasting_memory.http import (
     proposals,
     switches,
     texts,
+    undo,
 )
 from lasting_memory.http.accept import prefers_html
 from lasting_memory.http.dev_guard import DevGuard
@@ -107,6 +108,7 @@ def provider_of(settings: Settings) -> str:
 CHOSEN = {"vary": "accept-language"}
 _ROUTERS = [
     files.router,
+    undo.router,
     facts.router,
     changes.router,
     me.router,
