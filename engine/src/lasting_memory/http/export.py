@@ -99,7 +99,7 @@ async def document(
             yield comma + entry
             comma = b",\n"
         yield b"\n]"
-    tail = {"deleted_files": files.deleted, "unreadable": files.unreadable}
+    tail = {"deleted_files": files.deleted_files, "unreadable": files.unreadable_values}
     tail_json = await platform.in_thread(_json, tail)
     yield b", " + tail_json.removeprefix(b"{") + b"\n"
 
@@ -167,8 +167,8 @@ class _Files:
     def __init__(self, store: BaseStore, limits: Limits) -> None:
         self._store = store
         self._limits = limits
-        self.deleted = list[ExportedDeletedFile]()
-        self.unreadable = list[ExportedValue]()
+        self.deleted_files = list[ExportedDeletedFile]()
+        self.unreadable_values = list[ExportedValue]()
 
     async def of(self, memories: Mapping[Namespace, str]) -> AsyncIterator[bytes]:
         """The files of these memories, each as JSON."""
@@ -198,7 +198,7 @@ class _Files:
             value: ExportedValue = {"path": path, "value": item.value}
             if assistant_id:
                 value["assistant_id"] = assistant_id
-            self.unreadable.append(value)
+            self.unreadable_values.append(value)
             return None
         entry: ExportedFile = {
             "path": path,
@@ -223,7 +223,7 @@ class _Files:
         file: ExportedDeletedFile = {"path": path, "revisions": revisions}
         if assistant_id:
             file["assistant_id"] = assistant_id
-        self.deleted.append(file)
+        self.deleted_files.append(file)
 
 
 def _json(value: object) -> bytes:
