@@ -40,28 +40,28 @@ async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str)
     delete_for_person = getattr(checkpointer, "adelete_for_person", None)
     if delete_for_person:
         return int(await delete_for_person(user_id, org_id))
-    deleted = 0
-    in_memory = list(getattr(checkpointer, "storage", ()))
-    for start in range(0, len(in_memory), _MAX_IDS):
+    deletions = 0
+    stored_ids = list(getattr(checkpointer, "storage", ()))
+    for start in range(0, len(stored_ids), _MAX_IDS):
         end = start + _MAX_IDS
-        for thread_id in await _unlisted(client, in_memory[start:end]):
-            saved = await checkpointer.aget_tuple(_config(thread_id))
-            if saved and _belongs_to(saved, user_id, org_id):
+        for thread_id in await _unlisted(client, stored_ids[start:end]):
+            checkpoint = await checkpointer.aget_tuple(_config(thread_id))
+            if checkpoint and _belongs_to(checkpoint, user_id, org_id):
                 await checkpointer.adelete_thread(thread_id)
-                deleted += 1
-    return deleted
+                deletions += 1
+    return deletions
 
 
 async def _unlisted(client: LangGraphClient, thread_ids: list[str]) -> set[str]:
     """Those of the threads that the platform does not list."""
-    listed = await client.threads.search(ids=thread_ids, limit=_MAX_IDS, select=["thread_id"])
-    listed_ids = {str(thread["thread_id"]) for thread in listed}
+    threads = await client.threads.search(ids=thread_ids, limit=_MAX_IDS, select=["thread_id"])
+    listed_ids = {str(thread["thread_id"]) for thread in threads}
     return set(thread_ids) - listed_ids
 
 
-def _belongs_to(saved: CheckpointTuple, user_id: str, org_id: str) -> bool:
+def _belongs_to(checkpoint: CheckpointTuple, user_id: str, org_id: str) -> bool:
     """Whether a checkpoint is of a conversation of this person."""
-    metadata: Mapping[str, object] = saved.metadata
+    metadata: Mapping[str, object] = checkpoint.metadata
     if metadata.get("user_id") != user_id:
         return False
     return metadata.get("org_id") == org_id
@@ -85,14 +85,14 @@ async def pending_interrupts(thread_id: str) -> tuple[str, list[PendingInterrupt
     name gives this id did raise it, whatever the interrupt's value says.
     """
     state = await _latest_state(thread_id)
-    if state.saved is None:
+    if state.checkpoint is None:
         return "", []
-    pending = list[PendingInterrupt]()
-    for interrupts in _waiting(state.saved).values():
+    all_interrupts = list[PendingInterrupt]()
+    for interrupts in _waiting_interrupts(state.checkpoint).values():
         for interrupt in interrupts:
             node = state.nodes.get(interrupt.id, "")
-            pending.append(PendingInterrupt(interrupt, node))
-    return _id_of(state.saved), pending
+            all_interrupts.append(PendingInterrupt(interrupt, node))
+    return _id_of(state.checkpoint), all_interrupts
 
 
 async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[str], bool]:
@@ -104,18 +104,18 @@ async def calls_to_make(thread_id: str, checkpoint_id: str | None) -> tuple[set[
     named, those without a result are, also inside of subagents.
     """
     state = await _latest_state(thread_id)
-    if state.saved is None or checkpoint_id is None:
-        return state.unfinished, True
-    is_latest = checkpoint_id == _id_of(state.saved)
+    if state.checkpoint is None or checkpoint_id is None:
+        return state.unfinished_tools, True
+    is_latest = checkpoint_id == _id_of(state.checkpoint)
     if is_latest:
-        return state.unfinished, True
+        return state.unfinished_tools, True
     checkpointer = await platform.checkpointer()
     config = _config(thread_id, checkpoint_id=checkpoint_id)
-    saved = await checkpointer.aget_tuple(config)
-    if saved is None:
+    checkpoint = await checkpointer.aget_tuple(config)
+    if checkpoint is None:
         return set(), False
-    sent = _sends(saved)
-    return _called_tools(sent), False
+    sends = _sends(checkpoint)
+    return _called_tools(sends), False
 
 
 def _config(thread_id: str, place: str = "", *, checkpoint_id: str | None = None) -> RunnableConfig:
@@ -129,8 +129,8 @@ def _config(thread_id: str, place: str = "", *, checkpoint_id: str | None = None
     return {"configurable": configurable}
 
 
-def _id_of(saved: CheckpointTuple) -> str:
-    return str(saved.checkpoint["id"])
+def _id_of(checkpoint: CheckpointTuple) -> str:
+    return str(checkpoint.checkpoint["id"])
 
 
 @dataclass(slots=True)
@@ -138,11 +138,11 @@ class _LatestState:
     """A thread's latest state, in its graph and in those inside of it in which something waits."""
 
     # The latest checkpoint of the thread's graph.
-    saved: CheckpointTuple | None = None
+    checkpoint: CheckpointTuple | None = None
     # The nodes that raised what waits there, by the ids of the interrupts.
     nodes: dict[str, str] = field(default_factory=dict)
     # The tools whose calls have no result yet; "" for an unknown one.
-    unfinished: set[str] = field(default_factory=set)
+    unfinished_tools: set[str] = field(default_factory=set)
 
 
 async def _latest_state(thread_id: str) -> _LatestState:
@@ -157,54 +157,56 @@ async def _latest_state(thread_id: str) -> _LatestState:
         places = graphs[0]
         place = places.pop(0)
         config = _config(thread_id, place)
-        saved = await checkpointer.aget_tuple(config)
-        if saved is not None or not places:
+        checkpoint = await checkpointer.aget_tuple(config)
+        if checkpoint is not None or not places:
             graphs.pop(0)
-        if saved is None:
+        if checkpoint is None:
             continue
         if not place:
-            state.saved = saved
-        state.unfinished |= _unfinished(saved)
-        graphs += _read_interrupts(saved, place, state)
+            state.checkpoint = checkpoint
+        state.unfinished_tools |= _tools_without_result(checkpoint)
+        graphs += _read_interrupts(checkpoint, place, state)
     if graphs:  # there are too many to look at
-        state.unfinished.add("")
+        state.unfinished_tools.add("")
     return state
 
 
-def _read_interrupts(saved: CheckpointTuple, place: str, state: _LatestState) -> list[list[str]]:
+def _read_interrupts(
+    checkpoint: CheckpointTuple, place: str, state: _LatestState
+) -> list[list[str]]:
     """Add the nodes that raised a checkpoint's interrupts to the state.
 
     Returns, of each graph inside of which others were raised, the places where it may be.
     """
     inner_graphs = list[list[str]]()
-    interrupts_by_task = _waiting(saved)
+    interrupts_by_task = _waiting_interrupts(checkpoint)
     for task, interrupts in interrupts_by_task.items():
         ids = {interrupt.id for interrupt in interrupts}
-        node_by_id = _interrupts_of_task(saved, place, task, ids)
+        node_by_id = _interrupts_of_task(checkpoint, place, task, ids)
         state.nodes |= node_by_id
         if len(node_by_id) >= len(interrupts):
             continue
         # Graphs inside of this task raised the others.
-        places = [_task_place(place, node, task) for node in _nodes(saved)]
+        places = [_task_place(place, node, task) for node in _nodes(checkpoint)]
         if places:
             inner_graphs.append(places)
     return inner_graphs
 
 
-def _sends(saved: CheckpointTuple) -> list[Send]:
+def _sends(checkpoint: CheckpointTuple) -> list[Send]:
     """What was sent to nodes before a checkpoint, and waits for them there."""
-    values = saved.checkpoint["channel_values"]
-    sent = list[Send]()
+    values = checkpoint.checkpoint["channel_values"]
+    sends = list[Send]()
     for value in values.get(_SENDS) or ():
         if isinstance(value, Send):
-            sent.append(value)
-    return sent
+            sends.append(value)
+    return sends
 
 
-def _called_tools(sent: Iterable[Send]) -> set[str]:
+def _called_tools(sends: Iterable[Send]) -> set[str]:
     """Names of the tools that are called by what was sent; "" for what is no call of a tool."""
     names = set[str]()
-    for send in sent:
+    for send in sends:
         name = ""
         if isinstance(send.arg, Mapping):
             call = send.arg.get("tool_call")
@@ -214,14 +216,14 @@ def _called_tools(sent: Iterable[Send]) -> set[str]:
     return names
 
 
-def _unfinished(saved: CheckpointTuple) -> set[str]:
+def _tools_without_result(checkpoint: CheckpointTuple) -> set[str]:
     """Names of the tools called at a checkpoint, if one of the calls is not done.
 
     Such a call has no result, and does not wait for an answer either.
     """
-    sends = _sends(saved)
-    finished_tasks = set(_waiting(saved))
-    for task, channel, _ in saved.pending_writes or ():
+    sends = _sends(checkpoint)
+    finished_tasks = set(_waiting_interrupts(checkpoint))
+    for task, channel, _ in checkpoint.pending_writes or ():
         is_result = channel not in (RESUME, INTERRUPT)
         if is_result:
             finished_tasks.add(task)
@@ -231,61 +233,61 @@ def _unfinished(saved: CheckpointTuple) -> set[str]:
     return _called_tools(sends)
 
 
-def _waiting(saved: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
+def _waiting_interrupts(checkpoint: CheckpointTuple) -> dict[str, tuple[Interrupt, ...]]:
     """The interrupts of a checkpoint's tasks that are not answered, by the task's id."""
     from langgraph.pregel._task_status import read_task_statuses  # noqa: PLC0415  # only on a server
 
-    waiting = dict[str, tuple[Interrupt, ...]]()
-    statuses = read_task_statuses(saved.pending_writes or ())
+    interrupts_by_task = dict[str, tuple[Interrupt, ...]]()
+    statuses = read_task_statuses(checkpoint.pending_writes or ())
     for task, status in statuses.items():
         interrupts = status.pending_interrupts
         if interrupts:
-            waiting[task] = interrupts
-    return waiting
+            interrupts_by_task[task] = interrupts
+    return interrupts_by_task
 
 
 def _interrupts_of_task(
-    saved: CheckpointTuple, place: str, task: str, ids: set[str]
+    checkpoint: CheckpointTuple, place: str, task: str, ids: set[str]
 ) -> dict[str, str]:
     """Of these interrupts of a task those that it raised itself: the node, by the interrupt's id.
 
     An id is made of the task's place and of how many interrupts the task raised before. So the ids
     that it may have are tried, for each node that the task may be of.
     """
-    answered = _answered_count(saved, task)
+    answered_count = _answered_count(checkpoint, task)
     node_by_id = dict[str, str]()
-    for node in _nodes(saved):
+    for node in _nodes(checkpoint):
         task_place = _task_place(place, node, task)
-        for number in range(answered + 1):
+        for number in range(answered_count + 1):
             interrupt_id = _interrupt_id(task_place, number)
             if interrupt_id in ids:
                 node_by_id[interrupt_id] = node
     return node_by_id
 
 
-def _answered_count(saved: CheckpointTuple, task: str) -> int:
+def _answered_count(checkpoint: CheckpointTuple, task: str) -> int:
     """How many interrupts of a task are answered."""
-    answered = 0
-    for writer, channel, value in saved.pending_writes or ():
+    count = 0
+    for writer, channel, value in checkpoint.pending_writes or ():
         is_answer = writer == task and channel == RESUME
         if not is_answer:
             continue
         if isinstance(value, list):
-            answered += len(value)
+            count += len(value)
         else:
-            answered += 1
-    return answered
+            count += 1
+    return count
 
 
-def _nodes(saved: CheckpointTuple) -> list[str]:
+def _nodes(checkpoint: CheckpointTuple) -> list[str]:
     """Names of the nodes that may have a task at a checkpoint.
 
     Those come first to which something was sent, and then those to which edges lead.
     """
     nodes = dict[str, None]()  # in this order, each once
-    for send in _sends(saved):
+    for send in _sends(checkpoint):
         nodes[send.node] = None
-    for channel in saved.checkpoint["channel_versions"]:
+    for channel in checkpoint.checkpoint["channel_versions"]:
         if channel.startswith(_EDGE):
             node = channel.removeprefix(_EDGE)
             nodes[node] = None

@@ -96,27 +96,27 @@ async def file_changes(
     kind = namespace[0]
     is_ours = kind in ("policies", "skills")  # else people may have changed it
     files = folder.files[namespace]
-    stored = await _stored_files(client, namespace)
+    stored_files = await _stored_files(client, namespace)
     changes = list[Change]()
     for key, value in files.items():
-        old = stored.get(key)
-        if old is not None:
-            stays = not is_ours or _is_same_file(old, value)
-            if stays:
+        stored_file = stored_files.get(key)
+        if stored_file is not None:
+            is_right = not is_ours or _is_same_file(stored_file, value)
+            if is_right:
                 continue
         path = f"/{kind}{key}"
-        if is_ours and not _is_allowed(deployment, folder, path, old, value):
+        if is_ours and not _is_allowed(deployment, folder, path, stored_file, value):
             continue
-        put = partial(client.store.put_item, namespace, key, value)
-        verb = "updated" if old else "added"
-        change = Change(f"{where}{key}: {verb}", put)
+        put_file = partial(client.store.put_item, namespace, key, value)
+        verb = "updated" if stored_file else "added"
+        change = Change(f"{where}{key}: {verb}", put_file)
         changes.append(change)
     if not prune or not is_ours:
         return changes
-    removed_keys = stored.keys() - files - folder.left_alone[namespace]
+    removed_keys = stored_files.keys() - files - folder.left_alone[namespace]
     for key in sorted(removed_keys):
         path = f"/{kind}{key}"
-        if not _is_allowed(deployment, folder, path, stored[key], None):
+        if not _is_allowed(deployment, folder, path, stored_files[key], None):
             continue
         delete = partial(client.store.delete_item, namespace, key)
         change = Change(f"{where}{key}: deleted", delete)
@@ -130,33 +130,33 @@ async def _stored_files(
     """The values of a namespace's items, by key."""
 
     async def page(offset: int) -> list[SearchItem]:
-        found = await client.store.search_items(namespace, limit=_PAGE, offset=offset)
-        return found["items"]
+        answer = await client.store.search_items(namespace, limit=_PAGE, offset=offset)
+        return answer["items"]
 
     items = await _all_pages(page)
     return {item["key"]: item["value"] for item in items}
 
 
-def _is_same_file(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
+def _is_same_file(stored_file: Mapping[str, object], file: Mapping[str, object]) -> bool:
     """Whether two files, as the store has them, have the same content in the same encoding."""
-    if old.get("content") != new["content"]:
+    if stored_file.get("content") != file["content"]:
         return False
-    return old.get("encoding") == new["encoding"]
+    return stored_file.get("encoding") == file["encoding"]
 
 
 def _is_allowed(
     deployment: Deployment,
     folder: SeedFolder,
     path: str,
-    old: Mapping[str, object] | None,
-    new: Mapping[str, object] | None,
+    old_file: Mapping[str, object] | None,
+    new_file: Mapping[str, object] | None,
 ) -> bool:
     """Whether the deployment's checks allow what the file of a skill or a policy becomes.
 
-    `path` is as the agent sees it. `new` is None where the file is deleted. A refusal becomes one
-    of the folder's faults.
+    `path` is as the agent sees it. `new_file` is None where the file is deleted. A refusal becomes
+    one of the folder's faults.
     """
-    change = FileChange(path, _text_of(old), _text_of(new), Author("seed"))
+    change = FileChange(path, _text_of(old_file), _text_of(new_file), Author("seed"))
     try:
         validation.check_change(deployment, change)
     except validation.RefusedWrite as error:
@@ -240,8 +240,8 @@ async def _namespaces(client: LangGraphClient, root: str) -> list[list[str]]:
     """The namespaces in the store whose first part this is."""
 
     async def page(offset: int) -> list[list[str]]:
-        found = await client.store.list_namespaces(prefix=[root], limit=_PAGE, offset=offset)
-        return found["namespaces"]
+        answer = await client.store.list_namespaces(prefix=[root], limit=_PAGE, offset=offset)
+        return answer["namespaces"]
 
     return await _all_pages(page)
 
@@ -261,10 +261,10 @@ async def _all_pages(page: Callable[[int], Awaitable[list[_Entry]]]) -> list[_En
     """
     entries = list[_Entry]()
     while True:
-        found = await page(len(entries))
-        if not found:
+        entries_of_page = await page(len(entries))
+        if not entries_of_page:
             return entries
-        entries += found
+        entries += entries_of_page
 
 
 async def seed(
@@ -300,8 +300,8 @@ async def seed(
     if EMBEDDINGS in parts:
         changes += await embedding_changes(client)
     await _apply(changes)
-    hidden = _hidden_policies(folder, deployment)
-    for line in [*folder.skipped, *hidden]:
+    hidden_policies = _hidden_policies(folder, deployment)
+    for line in [*folder.skipped, *hidden_policies]:
         print(line, flush=True)
     if folder.faults:
         raise PartlySeededError(" ".join(folder.faults))
@@ -312,9 +312,9 @@ async def _add_stored_policies(client: LangGraphClient, folder: SeedFolder) -> N
     """Let the folder have the namespaces of stored policies, too, so that it has no files for them
     and these are deleted.
     """
-    stored = await _namespaces(client, "policies")
+    stored_namespaces = await _namespaces(client, "policies")
     all_files = dict[Namespace, Files]()
-    for parts in stored:
+    for parts in stored_namespaces:
         namespace = tuple(parts)
         all_files[namespace] = {}
     all_files.update(folder.files)

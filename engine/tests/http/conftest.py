@@ -58,5 +58,10 @@ def kept(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
     return {(item.namespace, item.key): item.value for item in store.search((), limit=1000)}
 
 
+async def texts(store: BaseStore, namespace: tuple[str, ...]) -> dict[str, str]:
+    """The contents of the files of a namespace, by key."""
+    return {item.key: item.value["content"] for item in await store.asearch(namespace)}
+
+
 def exported(*files: Any) -> dict[str, Any]:
     return {"version": 1, "files": list(files)}

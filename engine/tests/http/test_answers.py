@@ -165,7 +165,7 @@ def test_each_route_is_asked_for_an_answer() -> None:
         *OF_CHOICES, *OF_FILES, *OF_CONVERSATIONS, *OF_DREAMS, *OF_CONSOLIDATIONS, *OF_ALL_THERE_IS, *OF_OPERATORS,
     }  # fmt: skip
     routes = {" ".join(route) for route in ROUTES}
-    # What is offered to groups is asked for where there are some: tests/http/test_offers.py.
+    # What is offered to groups is asked for where there are some: tests/http/offers/.
     elsewhere = {" ".join(route) for route in ROUTES if route[1].startswith("/memory/offers")}
     assert routes - elsewhere == asked
 

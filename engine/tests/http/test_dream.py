@@ -11,7 +11,7 @@ import httpx
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory.http import consolidation_runs as routes
+from lasting_memory.http import dream_runs as routes
 from lasting_memory.http import export as export_routes
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed

@@ -21,7 +21,7 @@ from lasting_memory.testing.scripted_anthropic import Text
 from tests.conftest import note, status
 from tests.consolidation.conftest import append, consolidate
 from tests.http.conftest import MEMORIES, Open, exported, kept
-from tests.http.test_delete_fact import memory
+from tests.http.fact_deletion.conftest import memory
 
 ALICE = Actor("alice", "acme")
 PUPPY = "Our puppy is called Rex"
@@ -219,10 +219,6 @@ async def test_an_import_of_a_person_forgotten_meanwhile_leaves_nothing(
             api, 409, conversations=[talk(said(PUPPY)), talk(said(PUPPY), thread_id="b")]
         )
     assert not platform.kept
-
-
-# --- On a server
-# -----------------------------------------------------------------------------------------------------
 
 
 async def conversations(who: Person) -> list[Any]:

@@ -101,8 +101,8 @@ class Chat:
         body: dict[str, object] = {"path": path, "revision": revision}
         if revision.isdecimal():
             body["revision"] = int(revision)
-        undone = await self._client.http.post("/memory/undo", json=body)
-        new_revision = undone["revision"]
+        answer = await self._client.http.post("/memory/undo", json=body)
+        new_revision = answer["revision"]
         out.print(f"{path} is what it was at {revision}; that is revision {new_revision} now.")
 
     async def _forget_everything(self) -> None:
@@ -110,12 +110,12 @@ class Chat:
         http = self._client.http.client
         answer = await http.delete("/memory", timeout=600)
         answer.raise_for_status()
-        forgotten = answer.json()
+        report = answer.json()
         self._thread = None
-        deleted: dict[str, int] = forgotten["deleted"]
-        counts = [f"{number} {kind}" for kind, number in deleted.items()]
+        counts_by_kind: dict[str, int] = report["deleted"]
+        counts = [f"{number} {kind}" for kind, number in counts_by_kind.items()]
         listed_counts = ", ".join(counts)
-        what_stays = "\n".join(forgotten["kept"])
+        what_stays = "\n".join(report["kept"])
         out.print(f"{listed_counts} deleted. What stays:")
         out.print(what_stays)
 
@@ -256,15 +256,15 @@ def talk(url: str, token: str, graph: str | None) -> None:
     the end of input.
     """
     headers = {"Authorization": f"Bearer {token}"}
-    with asyncio.Runner() as runner, ExitStack() as closing:
+    with asyncio.Runner() as runner, ExitStack() as exits:
         client = get_client(url=url, api_key=None, headers=headers)
 
         def close() -> None:
             runner.run(client.aclose())
 
-        closing.callback(close)
-        asking = client.http.get("/memory/me")
-        person = runner.run(asking)
+        exits.callback(close)
+        request = client.http.get("/memory/me")
+        person = runner.run(request)
         user_id = person["user_id"]
         org_id = person["org_id"]
         out.print(f"Talking to {url} as {user_id} of {org_id}.\n{HELP}", style="dim")

@@ -64,8 +64,8 @@ def proof(*, template: bool) -> int:
 
 def test_quick(*, template: bool) -> int:
     """The engine's tests without a server, Postgres or a browser: five of six."""
-    few = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
-    return _test_engine("-q", "-m", _QUICK, *few, template=template)
+    three_processes = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+    return _test_engine("-q", "-m", _QUICK, *three_processes, template=template)
 
 
 def judge_model() -> int:

@@ -154,12 +154,12 @@ def _main_of(module: str, arguments: Arguments) -> Outcome:
     where it lacks a library.
     """
     try:
-        loaded = import_module(f"lasting_memory.dev.{module}")
+        loaded_module = import_module(f"lasting_memory.dev.{module}")
     except ModuleNotFoundError as error:
         raise checks.MissingToolError(
             f"{error.name} is not in {sys.prefix}; install lasting-memory[dev], e.g. with `uv sync`."
         ) from None
-    outcome: Outcome = loaded.main(arguments)
+    outcome: Outcome = loaded_module.main(arguments)
     return outcome
 
 

@@ -10,7 +10,7 @@ _POSTGRES_STORE = settings.ENGINE / "postgres" / "store.py"
 ON_POSTGRES = {name: {"path": f"{_POSTGRES_STORE}:{name}"} for name in ("store", "checkpointer")}
 
 
-def configuration(deployed: Mapping[str, object], *, postgres: bool) -> dict[str, object]:
+def configuration(project_config: Mapping[str, object], *, postgres: bool) -> dict[str, object]:
     """The server's configuration, given langgraph.json's: the same, with the app and the database
     of development.
 
@@ -19,9 +19,9 @@ def configuration(deployed: Mapping[str, object], *, postgres: bool) -> dict[str
     development_blocks = {"http": {"app": APP}}
     if postgres:
         development_blocks |= ON_POSTGRES
-    config = dict(deployed)
+    config = dict(project_config)
     for name, block in development_blocks.items():
-        deployed_block = settings.block_of(deployed, name)
+        deployed_block = settings.block_of(project_config, name)
         config[name] = {**deployed_block, **block}
     # If the server read `.env` itself, an empty line there would hide a variable of the process.
     config["env"] = {}

@@ -87,7 +87,7 @@ def _metadata_of(source: Path) -> str:
                     f"it has {len(names)} files *.dist-info/METADATA, and a wheel has one"
                 )
             text = wheel.read(names[0]).decode()
-            broken = wheel.testzip()
+            damaged_member = wheel.testzip()
     except UnicodeDecodeError:
         raise _UnreadableError("its METADATA is not UTF-8 text") from None
     except zipfile.BadZipFile:
@@ -99,8 +99,8 @@ def _metadata_of(source: Path) -> str:
         raise _UnreadableError(
             "what is in it cannot be unpacked; copy or build the wheel again"
         ) from None
-    if broken:
-        raise _UnreadableError(f"{broken} in it is damaged; copy or build the wheel again")
+    if damaged_member:
+        raise _UnreadableError(f"{damaged_member} in it is damaged; copy or build the wheel again")
     return text
 
 

@@ -40,11 +40,11 @@ def forget(client: httpx.Client, person: Mapping[str, str], *, confirmed: bool) 
             return "Nothing was deleted: the user was typed differently."
     response = client.delete("/memory", params=dict(person), timeout=_FORGET_SECONDS)
     response.raise_for_status()
-    forgotten = response.json()
-    deleted: dict[str, int] = forgotten["deleted"]
-    counts = [f"{number} {kind}" for kind, number in deleted.items()]
+    report = response.json()
+    counts_by_kind: dict[str, int] = report["deleted"]
+    counts = [f"{number} {kind}" for kind, number in counts_by_kind.items()]
     listed_counts = ", ".join(counts)
-    what_stays = "\n".join(forgotten["kept"])
+    what_stays = "\n".join(report["kept"])
     print(f"Deleted: {listed_counts}. What stays:\n{what_stays}", flush=True)  # noqa: T201
     return None
 

@@ -24,17 +24,17 @@ def lock_folder() -> BaseFileLock:
     The lock is held until it is released, or until the process ends.
     """
     lock = FileLock(COMMAND_LOCK)
-    serving = FileLock(SERVING_LOCK)
+    server_lock = FileLock(SERVING_LOCK)
     try:
         lock.acquire(blocking=False)
     except Timeout:
         raise LockedFolderError from None
     try:
-        serving.acquire(blocking=False)
+        server_lock.acquire(blocking=False)
     except Timeout:
         lock.release()
         raise LockedFolderError from None
-    serving.release()
+    server_lock.release()
     return lock
 
 

@@ -48,8 +48,8 @@ def upgrade_beyond_bounds(template: Path) -> None:
             f"{FOLDER}/ is not here: the engine is a wheel, whose upper bounds cannot be changed; leave out --beyond-bounds."
         )
     text = path.read_text("utf-8")
-    unbound = without_upper_bounds(text)
-    path.write_text(unbound, "utf-8")
+    text_without_bounds = without_upper_bounds(text)
+    path.write_text(text_without_bounds, "utf-8")
     try:
         upgrade_packages(template)
     except BaseException:

@@ -99,52 +99,52 @@ def _write_texts(texts: Mapping[Path, str], side: Path) -> dict[Path, Path]:
     return new_by_place
 
 
-def _copy_engine(engine: Path, new: Path) -> None:
+def _copy_engine(engine: Path, new_folder: Path) -> None:
     """Copy the folder of an engine. Raises `UpgradeError` for one with links, or that is not whole."""
     for folder, subfolders, files in os.walk(engine):
-        skipped = _skipped_in(folder, [*subfolders, *files])
-        subfolders[:] = [name for name in subfolders if name not in skipped]
+        skipped_names = _skipped_in(folder, [*subfolders, *files])
+        subfolders[:] = [name for name in subfolders if name not in skipped_names]
         for name in [*subfolders, *files]:
             path = Path(folder, name)
-            if path.is_symlink() and name not in skipped:
+            if path.is_symlink() and name not in skipped_names:
                 raise UpgradeError(
                     f"{path} is a link, and an engine has none; put what it leads to in its place."
                 )
-    shutil.copytree(engine, new, symlinks=True, ignore=_skipped_in)
-    package = new / "src" / "lasting_memory"
+    shutil.copytree(engine, new_folder, symlinks=True, ignore=_skipped_in)
+    package = new_folder / "src" / "lasting_memory"
     if not (package / "__init__.py").is_file():
         raise UpgradeError(f"{engine} has no src/lasting_memory/__init__.py; name a whole engine.")
 
 
-def _copy_ignored_files(template: Path, new: Path) -> list[str]:
+def _copy_ignored_files(template: Path, new_folder: Path) -> list[str]:
     """Copy what git ignores in `engine/`, but caches, into the new engine. Returns its paths there."""
     kept_paths = list[str]()
     folder = template / FOLDER
-    for old in _ignored_paths(template):
-        path = old.relative_to(folder)
-        _copy_kept(old, new / path)
+    for old_path in _ignored_paths(template):
+        path = old_path.relative_to(folder)
+        _copy_kept(old_path, new_folder / path)
         kept_paths.append(str(path))
     return kept_paths
 
 
-def _copy_kept(old: Path, copy: Path) -> None:
+def _copy_kept(old_path: Path, new_path: Path) -> None:
     """Copy a file or folder of the old engine into the new one. Raises `UpgradeError` for a file
     that the new one has, too.
     """
-    is_folder = old.is_dir() and not old.is_symlink()
-    if is_folder and copy.is_dir():
-        for part in sorted(old.iterdir()):
+    is_folder = old_path.is_dir() and not old_path.is_symlink()
+    if is_folder and new_path.is_dir():
+        for part in sorted(old_path.iterdir()):
             if not _caches_in("", [part.name]):
-                _copy_kept(part, copy / part.name)
-    elif os.path.lexists(copy):
+                _copy_kept(part, new_path / part.name)
+    elif os.path.lexists(new_path):
         raise UpgradeError(
-            f"git ignores {old}, and the new engine has one, too; move yours away first."
+            f"git ignores {old_path}, and the new engine has one, too; move yours away first."
         )
     elif is_folder:
-        shutil.copytree(old, copy, symlinks=True, ignore=_caches_in)
+        shutil.copytree(old_path, new_path, symlinks=True, ignore=_caches_in)
     else:
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(old, copy, follow_symlinks=False)
+        new_path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(old_path, new_path, follow_symlinks=False)
 
 
 def _ignored_paths(template: Path) -> list[Path]:
@@ -162,23 +162,23 @@ def _ignored_paths(template: Path) -> list[Path]:
             paths.append(path)
     if folder in paths:  # git has nothing in it
         paths = sorted(folder.iterdir())
-    ignored = list[Path]()
+    ignored_paths = list[Path]()
     for path in paths:
         names = path.relative_to(folder).parts
         if not _caches_in("", list(names)):
-            ignored.append(path)
-    return ignored
+            ignored_paths.append(path)
+    return ignored_paths
 
 
-def _swap(new: Mapping[Path, Path | None], old: Path) -> None:
+def _swap(new_by_place: Mapping[Path, Path | None], old_folder: Path) -> None:
     """Put each new file or folder into its place, None for nothing, by renaming. If one fails, all
     are as they were.
     """
-    old.mkdir()
+    old_folder.mkdir()
     with ExitStack() as undo:
-        for number, place in enumerate(new):
-            old_path = old / str(number)
-            new_path = new[place]
+        for number, place in enumerate(new_by_place):
+            old_path = old_folder / str(number)
+            new_path = new_by_place[place]
             if not place.parent.exists():
                 undo.callback(_remove, place.parent)
                 place.parent.mkdir()
@@ -246,8 +246,8 @@ def refuse_to_lose(template: Path) -> None:
         )
     if not (folder / "pyproject.toml").exists():
         return
-    ignored = _git(template, "check-ignore", "--quiet", f"{FOLDER}/pyproject.toml")
-    if not ignored.returncode:
+    check = _git(template, "check-ignore", "--quiet", f"{FOLDER}/pyproject.toml")
+    if not check.returncode:
         raise UpgradeError(
             f"git ignores {FOLDER}/, so it could not be brought back; commit it first."
         )

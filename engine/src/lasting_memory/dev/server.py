@@ -39,20 +39,20 @@ In another terminal, talk to it as somebody: make chat {somebody}, or {command}
 """
 
 
-def choose_port(requested: int | None) -> int:
+def choose_port(requested_port: int | None) -> int:
     """The port that the user requests, or else the first free one. Exits where it cannot be used:
     `langgraph dev` would take another.
     """
     ports = list(range(FIRST_PORT, FIRST_PORT + PORTS))
-    if requested is not None:
-        ports = [requested]
+    if requested_port is not None:
+        ports = [requested_port]
     for port in ports:
         with (
             contextlib.suppress(OSError, OverflowError),
-            socket.create_server((HOST, port)) as probe,
+            socket.create_server((HOST, port)) as server_socket,
         ):
-            return int(probe.getsockname()[1])
-    named_port = requested or FIRST_PORT
+            return int(server_socket.getsockname()[1])
+    named_port = requested_port or FIRST_PORT
     sys.exit(f"PORT is {named_port}, which cannot be used; choose another with PORT=.")
 
 
@@ -72,8 +72,8 @@ def start(port: int, *, postgres: bool) -> subprocess.Popen[bytes]:
     It logs warnings and worse, unless LOG_LEVEL says otherwise. Raises as `configuration`.
     """
     folder = settings.DEV_ADDRESS.parent
-    deployed = settings.project_config(Path())
-    config = configuration(deployed, postgres=postgres)
+    project_config = settings.project_config(Path())
+    config = configuration(project_config, postgres=postgres)
     config_text = json.dumps(config)
     folder.mkdir(exist_ok=True)
     path = folder / "langgraph.json"
@@ -123,23 +123,23 @@ def serve(
         page = f"Open {url}/app to talk to the agent, and to see what it remembers. "
     environ = settings.local_environ()
     if settings.load_settings(environ).uses_jwt:
-        somebody = "TOKEN=<a token of your identity provider>"
-        command = f"{somebody} uv run lasting-memory chat"
+        person = "TOKEN=<a token of your identity provider>"
+        command = f"{person} uv run lasting-memory chat"
     else:
-        somebody = "AS=alice@example.com ORG=acme"
+        person = "AS=alice@example.com ORG=acme"
         command = "uv run lasting-memory chat --as alice@example.com --org acme"
-    steps = NEXT.format(url=url, page=page, somebody=somebody, command=command)
+    steps = NEXT.format(url=url, page=page, somebody=person, command=command)
     print(steps, flush=True)  # noqa: T201  # a command's answer
     server.wait()
 
 
 def _seed(url: str, token: str | None) -> None:
     """Seed the server. Raises `SystemExit` where that fails."""
-    signed_in = ["--token"] if token else []
+    token_option = ["--token"] if token else []
     # In a session of its own, which Ctrl-C does not reach: this command ends it, without a
     # traceback.
     seeding = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "seeds", "--url", url, *signed_in],
+        [sys.executable, "-m", "seeds", "--url", url, *token_option],
         check=False,
         start_new_session=True,
         input=f"{token}\n".encode() if token else None,

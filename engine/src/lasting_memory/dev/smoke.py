@@ -4,6 +4,8 @@ person at the end.
 python -m lasting_memory.dev.smoke --url URL, with the token in the variable TOKEN or on standard
 input. One line for each claim that holds; at the first that does not, the reason. The person must
 have no memory, because the test deletes everything of theirs.
+
+The answers that it gets are described as far as it looks at them.
 """
 
 import argparse
@@ -22,8 +24,6 @@ from lasting_memory.settings import check_server, given_token
 MARK = "/memories/smoke-test.md"
 # Seconds for a model's answer.
 TURN_SECONDS = 180.0
-
-# --- Answers, as far as they are looked at
 
 
 class _Route(TypedDict):
@@ -70,8 +70,6 @@ class _State(TypedDict):
     messages: NotRequired[list[dict[str, object]] | None]
 
 
-# --- The test
-
 _Answer = TypeVar("_Answer")
 
 
@@ -81,9 +79,9 @@ class SmokeTest:
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
         self._word = f"smoke{uuid.uuid4().hex[:8]}"
-        about = self._ask(_Person, "GET", "/memory/me")
-        self._routes = about["routes"]
-        self._agent = about["agents"][0]
+        person = self._ask(_Person, "GET", "/memory/me")
+        self._routes = person["routes"]
+        self._agent = person["agents"][0]
         # Nobody has files of their own.
         self._is_shared = self._routes["/memories/"]["shared"]
 
@@ -123,13 +121,13 @@ class SmokeTest:
     def delete(self) -> None:
         """Forgets the person, and looks for what is still there."""
         self._ask(object, "DELETE", "/memory")
-        remaining = self._ask(list[object], "POST", "/threads/search", {"limit": 1})
-        found = self._ask(_Conversations, "GET", "/memory/search", q=self._word)
-        remaining += found["conversations"]
+        leftovers = self._ask(list[object], "POST", "/threads/search", {"limit": 1})
+        search = self._ask(_Conversations, "GET", "/memory/search", q=self._word)
+        leftovers += search["conversations"]
         if not self._is_shared:
-            remaining += self._files()
-        shown = str(remaining)[:200]
-        hold(not remaining, f"After DELETE /memory this is still there: {shown}")
+            leftovers += self._files()
+        shown_text = str(leftovers)[:200]
+        hold(not leftovers, f"After DELETE /memory this is still there: {shown_text}")
 
     def _check_write(self) -> None:
         """What the person writes can be read."""
@@ -144,10 +142,10 @@ class SmokeTest:
         for folder in memory["shared"]:
             path = folder["path"]
             route = self._routes[path]
-            search = {"namespace_prefix": route["namespace"], "limit": 1_000}
-            found = self._ask(_Items, "POST", "/store/items/search", search)
+            query = {"namespace_prefix": route["namespace"], "limit": 1_000}
+            items = self._ask(_Items, "POST", "/store/items/search", query)
             hold(
-                len(found["items"]) == len(folder["files"]),
+                len(items["items"]) == len(folder["files"]),
                 f"{path} lists other files than its namespace holds.",
             )
             yield f"group {path}"
@@ -159,8 +157,8 @@ class SmokeTest:
             return False
         report = answer.json() if answer.is_success else {}
         has_failed = report.get("status") == "failed"
-        shown = answer.text[:200]
-        hold(not has_failed and report.get("conversations"), f"Consolidation: {shown}")
+        shown_text = answer.text[:200]
+        hold(not has_failed and report.get("conversations"), f"Consolidation: {shown_text}")
         return True
 
     def _check_search(self, thread: str) -> None:
@@ -190,12 +188,14 @@ class SmokeTest:
     ) -> _Answer:
         """The JSON of an answer. Exits if the answer is no success, or not of this kind."""
         answer = self._client.request(method, url, json=body, params=parameters)
-        shown = answer.text[:200]
-        hold(answer.is_success, f"{method} {url} answered {answer.status_code}: {shown}")
+        shown_text = answer.text[:200]
+        hold(answer.is_success, f"{method} {url} answered {answer.status_code}: {shown_text}")
         try:
             return TypeAdapter(kind).validate_json(answer.content)
         except ValidationError:
-            sys.exit(f"FAILED  {method} {url} answered in a form that is not known here: {shown}")
+            sys.exit(
+                f"FAILED  {method} {url} answered in a form that is not known here: {shown_text}"
+            )
 
     def _say(self, text: str) -> tuple[str, list[dict[str, object]]]:
         """Says something in a new thread. Returns the thread's id, and its messages afterwards."""
@@ -232,8 +232,8 @@ def smoke(client: httpx.Client) -> Iterator[str]:
 def check_health(client: httpx.Client) -> None:
     """The deployment and its database answer, and nobody gets in without a token."""
     answer = client.get("/ok", params={"check_db": "1"})
-    shown = answer.text[:200]
-    hold(answer.is_success, f"GET /ok answered {answer.status_code}: {shown}")
+    shown_text = answer.text[:200]
+    hold(answer.is_success, f"GET /ok answered {answer.status_code}: {shown_text}")
     address = client.base_url.join("/memory")
     refusal = httpx.get(address, timeout=30)
     status = refusal.status_code

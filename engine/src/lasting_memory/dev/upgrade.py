@@ -21,18 +21,21 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from lasting_memory.dev.changes import for_fork, sources_of
+from lasting_memory.dev.changes import for_fork
 from lasting_memory.dev.engine_names import name_engine
 from lasting_memory.dev.engine_source import FOLDER, NAME, WHEELS, Engine, UpgradeError, read_engine
+from lasting_memory.dev.package_sources import sources_of
 from lasting_memory.dev.pins import upgrade_beyond_bounds, upgrade_packages
 from lasting_memory.dev.replace_engine import refuse_to_lose, replace_engine
 
 _MAX_NAMED = 10  # paths in a message
 
 
-def upgrade_engine(template: Path, source: Path, current: str, *, dry_run: bool = False) -> str:
+def upgrade_engine(
+    template: Path, source: Path, version_in_use: str, *, dry_run: bool = False
+) -> str:
     """Replace the engine of `template` by `source`. Returns what changes since the version
-    `current`, and what was done.
+    `version_in_use`, and what was done.
 
     With `dry_run` nothing is changed, and the text says what would be done.
 
@@ -42,16 +45,16 @@ def upgrade_engine(template: Path, source: Path, current: str, *, dry_run: bool 
     engine = read_engine(source)
     refuse_to_lose(template)
     texts = name_engine(template, engine)
-    engine_in_use = _engine_in_use(template, current)
+    engine_in_use = _engine_in_use(template, version_in_use)
     old_sources = sources_of(engine_in_use)
     new_sources = sources_of(engine.path)
     points = for_fork(template, old_sources, new_sources)
     kept_paths = replace_engine(template, engine.path, texts, dry_run=dry_run)
     place = _place(engine, kept_paths)
-    summary = f"The engine was {current} and is {engine.version}, from {source}. {place}."
+    summary = f"The engine was {version_in_use} and is {engine.version}, from {source}. {place}."
     if dry_run:
         summary = f"Nothing was changed. Without DRY_RUN one would read here: {summary}"
-    changes = _newer_changes(engine, current)
+    changes = _newer_changes(engine, version_in_use)
     return f"{changes}\n\n{points}\n\n{summary}"
 
 
@@ -66,23 +69,23 @@ def _place(engine: Engine, kept_paths: list[str]) -> str:
     return place
 
 
-def _newer_changes(engine: Engine, current: str) -> str:
+def _newer_changes(engine: Engine, version_in_use: str) -> str:
     """The sections of its changelog above that of the version in use, or a line that says that
     there are none.
     """
     changelog = f"\n{engine.changelog}"
-    newer, _, _ = changelog.partition(f"\n## {current}")
-    _, heading, sections = newer.partition("\n## ")
+    newer_part, _, _ = changelog.partition(f"\n## {version_in_use}")
+    _, heading, sections = newer_part.partition("\n## ")
     changes = f"{heading}{sections}".strip()
-    return changes or f"Nothing is listed since {current}."
+    return changes or f"Nothing is listed since {version_in_use}."
 
 
-def _engine_in_use(template: Path, current: str) -> Path:
+def _engine_in_use(template: Path, version_in_use: str) -> Path:
     """The engine that the template has now: its folder, or the wheel of the version in use."""
     folder = template / FOLDER
     if (folder / "pyproject.toml").exists():
         return folder
-    wheels = (template / WHEELS).glob(f"lasting_memory-{current}-*.whl")
+    wheels = (template / WHEELS).glob(f"lasting_memory-{version_in_use}-*.whl")
     return min(wheels, default=folder)
 
 
@@ -121,8 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             upgrade_packages(Path.cwd())
         else:
             source = Path(args.source)
-            current = version(NAME)
-            answer = upgrade_engine(Path.cwd(), source, current, dry_run=args.dry_run)
+            version_in_use = version(NAME)
+            answer = upgrade_engine(Path.cwd(), source, version_in_use, dry_run=args.dry_run)
             print(answer)  # noqa: T201  # a command's answer
     except UpgradeError as error:
         sys.exit(str(error))

@@ -22,15 +22,15 @@ def without_upper_bounds(text: str) -> str:
     requirement does not stand in double quotes, as the engine's own do.
     """
     for requirement in _requirements(text):
-        unbound = _without_upper_bound(requirement)
-        if unbound == requirement:
+        new_requirement = _without_upper_bound(requirement)
+        if new_requirement == requirement:
             continue
-        quoted = f'"{requirement}"'
-        if quoted not in text:
+        quoted_requirement = f'"{requirement}"'
+        if quoted_requirement not in text:
             raise UpgradeError(
                 f"{requirement!r} of engine/pyproject.toml cannot be changed; write it in double quotes."
             )
-        text = text.replace(quoted, f'"{unbound}"')
+        text = text.replace(quoted_requirement, f'"{new_requirement}"')
     return text
 
 
@@ -39,8 +39,8 @@ def _requirements(text: str) -> list[str]:
     project = tomllib.loads(text)["project"]
     requirements = list[str](project.get("dependencies", []))
     extras = project.get("optional-dependencies", {})
-    for extra in extras.values():
-        requirements += extra
+    for requirements_of_extra in extras.values():
+        requirements += requirements_of_extra
     return requirements
 
 
@@ -53,9 +53,9 @@ def _without_upper_bound(text: str) -> str:
             specifiers.append(Specifier(f">={specifier.version}"))
         elif specifier.operator not in _FROM_ABOVE:
             specifiers.append(specifier)
-    unbound = SpecifierSet(specifiers)
-    if unbound == requirement.specifier:
+    specifier_set = SpecifierSet(specifiers)
+    if specifier_set == requirement.specifier:
         return text
-    requirement.specifier = unbound
+    requirement.specifier = specifier_set
     # A marker's quotes would end the string that the requirement stands in.
     return str(requirement).replace('"', "'")

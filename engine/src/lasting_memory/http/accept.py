@@ -9,12 +9,12 @@ _JSON = ("application/json", "application/*", "*/*")
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
-def prefers_html(accept: str) -> bool:
+def prefers_html(header: str) -> bool:
     """Whether the header weighs HTML above JSON, each by the most exact range (RFC 9110).
 
     A browser's does. One that takes anything alike (`*/*`, as curl's), or an empty one, does not.
     """
-    weights = _weights(accept)
+    weights = _weights(header)
     return _weight_of(_HTML, weights) > _weight_of(_JSON, weights)
 
 
@@ -26,10 +26,10 @@ def _weight_of(ranges: tuple[str, ...], weights: dict[str, float]) -> float:
     return 0.0
 
 
-def _weights(accept: str) -> dict[str, float]:
+def _weights(header: str) -> dict[str, float]:
     """The weight of each range of media types. One whose weight makes no sense counts for nothing."""
     weights = dict[str, float]()
-    for entry in accept.split(",")[:MAX_RANGES]:
+    for entry in header.split(",")[:MAX_RANGES]:
         name, *parameters = entry.split(";")
         name = name.strip().lower()
         weight_text = _weight_in(parameters)
@@ -44,8 +44,8 @@ def _weights(accept: str) -> dict[str, float]:
 def _weight_in(parameters: list[str]) -> str:
     """The weight that the parameters of a range give it, as it is written."""
     for parameter in parameters:
-        lowered = parameter.strip().lower()
-        key, _, value = lowered.partition("=")
+        text = parameter.strip().lower()
+        key, _, value = text.partition("=")
         if key.strip() == "q":
             return value.strip()
     return "1"

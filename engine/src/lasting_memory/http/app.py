@@ -41,6 +41,7 @@ from lasting_memory.http import (
     proposals,
     switches,
     texts,
+    undo,
 )
 from lasting_memory.http.accept import prefers_html
 from lasting_memory.http.dev_guard import DevGuard
@@ -107,6 +108,7 @@ def provider_of(settings: Settings) -> str:
 CHOSEN = {"vary": "accept-language"}
 _ROUTERS = [
     files.router,
+    undo.router,
     facts.router,
     changes.router,
     me.router,
@@ -218,12 +220,12 @@ def _check_sign_in(deployment: Deployment) -> None:
     http = served_http(deployment.folder)
     if not http.get("app"):
         return
-    asks = http.get("enable_custom_route_auth", False)
-    if asks is not True:  # a text, such as "false", would count as true
+    setting = http.get("enable_custom_route_auth", False)
+    if setting is not True:  # a text, such as "false", would count as true
         file = deployment.folder / "langgraph.json"
-        what = f"enable_custom_route_auth is {json.dumps(asks):.80}, so its app's routes would ask nobody to sign in"
+        fault = f"enable_custom_route_auth is {json.dumps(setting):.80}, so its app's routes would ask nobody to sign in"
         raise SettingsError(
-            f'{file}: in http {what}; put "enable_custom_route_auth": true beside "app".'
+            f'{file}: in http {fault}; put "enable_custom_route_auth": true beside "app".'
         )
 
 
@@ -293,12 +295,12 @@ class Page:
 
     def _guarded(self, send: Send) -> Send:
         """Sends an answer with the headers of the page."""
-        added = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        added_headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
 
         async def send_guarded(message: Message) -> None:
             """Send a message of the answer; its first one with the page's headers."""
             if message["type"] == "http.response.start":
-                headers = [*message["headers"], *added]
+                headers = [*message["headers"], *added_headers]
                 message = {**message, "headers": headers}
             await send(message)
 
@@ -329,5 +331,5 @@ def _index(deployment: Deployment) -> str:
 
 def _is_browser(request: Request) -> bool:
     """Whether somebody opens this address to look at it."""
-    accept = ",".join(request.headers.getlist("accept"))
-    return request.method in ("GET", "HEAD") and prefers_html(accept)
+    header = ",".join(request.headers.getlist("accept"))
+    return request.method in ("GET", "HEAD") and prefers_html(header)

@@ -64,12 +64,12 @@ def _canonical(text: str) -> str:
     Raises `HTTPException` 422 for an id in another spelling.
     """
     try:
-        canonical = str(UUID(text))
+        spelling = str(UUID(text))
     except ValueError:  # not an id: the platform answers that
         return text
-    if text != canonical:
+    if text != spelling:
         raise HTTPException(
-            422, f"Ids are lower-case UUIDs with dashes; write this one as {canonical}."
+            422, f"Ids are lower-case UUIDs with dashes; write this one as {spelling}."
         )
     return text
 

@@ -126,8 +126,8 @@ async def bring(
     if _JSON_LINES in accept:
         return StreamingResponse(_json_lines(steps), media_type=_JSON_LINES)
     async for step in steps:
-        last = step
-    return json_response(last)
+        last_step = step
+    return json_response(last_step)
 
 
 async def _json_lines(steps: AsyncIterator[PartBegins | Brought]) -> AsyncIterator[bytes]:
@@ -189,13 +189,13 @@ async def _read_text(
 async def _proposal_of(caller: PersonRequest, text_id: str) -> Proposal | None:
     """What a text would add; None if nothing."""
     prefix = consolidation.proposal_id(text_id)
-    shown = None
+    shown_proposal = None
     for proposal in await caller.memory.proposals():
         if proposal.changes and proposal.id.startswith(prefix):
-            shown = await platform.in_thread(proposal.shown)
-    if not shown:
+            shown_proposal = await platform.in_thread(proposal.shown)
+    if not shown_proposal:
         return None
-    return Proposal.model_validate(shown)
+    return Proposal.model_validate(shown_proposal)
 
 
 async def _in_own_task(
@@ -278,8 +278,8 @@ class _Summary:
     def leave_out(self, reason: str, entries: Sequence[consolidation.Entry]) -> None:
         """Count entries as left out for this reason."""
         texts = [entry.text for entry in entries]
-        counted = _counted({reason: texts})
-        self._add_left_out(reason, counted[reason])
+        counts = _counted({reason: texts})
+        self._add_left_out(reason, counts[reason])
 
     def _add_left_out(self, reason: str, left_out: LeftOut) -> None:
         """Add to what is left out for this reason: how many entries, and the first of their lines."""

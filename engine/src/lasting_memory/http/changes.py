@@ -83,10 +83,10 @@ class _Change(NamedTuple):
         return newest
 
     @property
-    def before(self) -> Revision:
+    def start(self) -> Revision:
         """The revision before the change."""
-        _, before = self.revisions[-1]
-        return before
+        _, start = self.revisions[-1]
+        return start
 
     @property
     def has_known_start(self) -> bool:
@@ -94,7 +94,7 @@ class _Change(NamedTuple):
 
         Without it nobody can tell what the change was, so it cannot be taken back either.
         """
-        if self.before.number:
+        if self.start.number:
             return True
         oldest, _ = self.revisions[-1]
         return oldest.number == 1
@@ -102,11 +102,11 @@ class _Change(NamedTuple):
     @property
     def work(self) -> int:
         """How much is compared to show the change, as `journal.comparison_cost` counts it."""
-        total = journal.comparison_cost(self.before.content, self.newest.content)
+        total = journal.comparison_cost(self.start.content, self.newest.content)
         current_content = self.current.content
-        for revision, before in self.revisions:
+        for revision, predecessor in self.revisions:
             content = revision.content
-            total += journal.comparison_cost(before.content, content)
+            total += journal.comparison_cost(predecessor.content, content)
             total += journal.comparison_cost(content, current_content)
         return total
 
@@ -118,7 +118,7 @@ class _Change(NamedTuple):
                 return None
             ids = [revision.id for revision, _ in self.revisions]
         newest = self.newest
-        old_text = self.before.content or ""
+        old_text = self.start.content or ""
         new_text = newest.content or ""
         difference = diff(old_text, new_text)
         if difference:
@@ -137,8 +137,8 @@ class _Change(NamedTuple):
         """Whether the file would stay as it is without this change."""
         current_content = self.current.content
         content = current_content
-        for revision, before in self.revisions:
-            content = without_change(self.path, content, before.content, revision.content)
+        for revision, predecessor in self.revisions:
+            content = without_change(self.path, content, predecessor.content, revision.content)
         return content == current_content
 
 
@@ -171,7 +171,7 @@ def _changes_of_file(path: str, revisions: Sequence[Revision], since: str) -> It
     """The changes of a file since then, newest first. What a memory starts with is no change."""
     if not revisions:
         return
-    current = revisions[0]
+    current_revision = revisions[0]
     predecessors = [*revisions[1:], NOTHING]
     new_pairs = list[tuple[Revision, Revision]]()
     for pair in zip(revisions, predecessors, strict=True):
@@ -179,7 +179,7 @@ def _changes_of_file(path: str, revisions: Sequence[Revision], since: str) -> It
         if revision.at > since:
             new_pairs.append(pair)
     for _, pairs in itertools.groupby(new_pairs, key=_run_key):
-        change = _Change(path, current, list(pairs))
+        change = _Change(path, current_revision, list(pairs))
         author = change.newest.author
         if author.kind != "seed":
             yield change
@@ -283,9 +283,9 @@ def _deleted_lines(path: str, revisions: Sequence[Revision]) -> Iterator[_Delete
     """
     current_lines = lines_of(revisions[0].content or "")
     known_texts = {bare_line(line) for line in current_lines}
-    for new, old in itertools.pairwise(revisions):
-        new_lines = set(lines_of(new.content or ""))
-        old_text = without_comments(old.content or "", line_breaks=True)
+    for revision, predecessor in itertools.pairwise(revisions):
+        new_lines = set(lines_of(revision.content or ""))
+        old_text = without_comments(predecessor.content or "", line_breaks=True)
         for line in lines_of(old_text):
             if line in new_lines:
                 continue
@@ -296,4 +296,4 @@ def _deleted_lines(path: str, revisions: Sequence[Revision]) -> Iterator[_Delete
             if is_form(line):
                 continue
             known_texts.add(text)
-            yield _DeletedLine(path, text, new)
+            yield _DeletedLine(path, text, revision)

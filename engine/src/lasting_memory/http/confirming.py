@@ -79,8 +79,8 @@ async def confirm(caller: Caller, query: FileQuery, body: Confirmed) -> WrittenF
         revision_number = requests.revision_of(item)
         return WrittenFile(path=query.path, revision=revision_number)
 
-    def unchanged(before: FileData | None) -> FileData | None:
-        return before
+    def unchanged(file: FileData | None) -> FileData | None:
+        return file
 
     def vouch(entry: str, source: Source | None) -> Source:
         """Who vouches for an entry from now on."""

@@ -18,9 +18,9 @@ from lasting_memory.http.consolidation_runs import (
     IS_ON,
     nothing_to_do,
     owner_of,
-    read_again,
     run_and_wait,
 )
+from lasting_memory.http.dream_runs import read_again
 from lasting_memory.http.models.consolidation import (
     Backlog,
     ConsolidationRecord,
@@ -37,8 +37,6 @@ from lasting_memory.platform import get_client
 router = requests.memory_router(IS_ON)
 # Of this process: each person waits here for their turn to rehearse.
 _rehearsals = consolidation.Places()
-
-
 # Of a dream, whatever is estimated.
 MOST_TOKENS = 10_000_000_000
 
@@ -150,5 +148,5 @@ async def operations(caller: Caller, query: AboutQuery) -> Operations:
     if caller.http.query_params:
         raise HTTPException(422, "Operations are about everybody; leave user_id and org_id out.")
     async with get_client() as client:
-        due = await consolidation.find_backlog(caller.deployment, client, caller.store)
-    return Operations(due=Backlog.model_validate(due))
+        backlog = await consolidation.find_backlog(caller.deployment, client, caller.store)
+    return Operations(due=Backlog.model_validate(backlog))

@@ -34,8 +34,10 @@ class Search(About):
 @router.get("/memory/search")
 async def search(caller: Caller, query: Annotated[Search, Query()]) -> FoundConversations:
     """Search your past conversations, as the agent does with its tool."""
-    d = caller.deployment
-    zone = await recall.zone_of_person(caller.store, d, caller.actor, d.default_assistant)
+    deployment = caller.deployment
+    zone = await recall.zone_of_person(
+        caller.store, deployment, caller.actor, deployment.default_assistant
+    )
     async with get_client() as client:
         results = await recall.search(
             caller.store,
@@ -43,9 +45,9 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> FoundConv
             caller.actor,
             query.q,
             query.limit,
-            agents=d.agents,
+            agents=deployment.agents,
             began=caller.began,
-            routes=d.routes,
+            routes=deployment.routes,
             zone=zone,
         )
 
@@ -83,11 +85,12 @@ async def pending_interrupts(caller: Caller, query: Annotated[OneThread, Query()
     """
     thread_id = str(query.thread_id)
     await _check_thread(caller, thread_id, names_person=query.user_id is not None)
-    _checkpoint_id, waiting = await interrupts.pending(thread_id)
+    _checkpoint_id, all_interrupts = await interrupts.pending(thread_id)
 
     def questions() -> list[Question]:
         return [
-            Question.model_validate(interrupt_display.shown(interrupt)) for interrupt in waiting
+            Question.model_validate(interrupt_display.shown(interrupt))
+            for interrupt in all_interrupts
         ]
 
     return Questions(interrupts=await platform.in_thread(questions))

@@ -114,8 +114,8 @@ async def delete_fact(
             counts = await erasure.carry_out(path, if_match, body.conversations)
     counts["conversations"] = len(body.conversations)
     remaining_ids = own_ids - chosen_ids
-    remaining = [thread_id for thread_id in erasure.sources if thread_id in remaining_ids]
-    return DeletedFact(path=path, deleted=DeletedCounts(**counts), conversations=remaining)
+    remaining_sources = [thread_id for thread_id in erasure.sources if thread_id in remaining_ids]
+    return DeletedFact(path=path, deleted=DeletedCounts(**counts), conversations=remaining_sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,10 @@ class _Erasure:
         if not ids:
             return set()
         caller = self.caller
-        owned = recall.owned_by(caller.actor, caller.deployment.agents)
-        threads = await recall.threads_by_id(self.client.threads, ids, owned, ["thread_id"])
+        owner_metadata = recall.owned_by(caller.actor, caller.deployment.agents)
+        threads = await recall.threads_by_id(
+            self.client.threads, ids, owner_metadata, ["thread_id"]
+        )
         return {str(thread["thread_id"]) for thread in threads}
 
     async def carry_out(
@@ -168,9 +170,12 @@ class _Erasure:
             if platform.flush:
                 await platform.flush()
         finally:
-            by = caller.author.user_id
+            caller_id = caller.author.user_id
             logger.warning(
-                "AUDIT memory.delete_fact org=%r user=%r by=%r", actor.org_id, actor.user_id, by
+                "AUDIT memory.delete_fact org=%r user=%r by=%r",
+                actor.org_id,
+                actor.user_id,
+                caller_id,
             )
         return counts
 
@@ -190,9 +195,9 @@ class _Erasure:
         for _ in range(_MAX_PASSES):
             await journal.note_erased(self.caller.store, self.caller.actor)
             await asyncio.sleep(GRACE_SECONDS)
-            came_back = await self.erase()
-            counts += came_back
-            if not came_back.total():
+            further_counts = await self.erase()
+            counts += further_counts
+            if not further_counts.total():
                 return counts
         raise HTTPException(503, "It came back each time; call again.")
 
@@ -216,9 +221,9 @@ class _Erasure:
                 if not has_fact:
                     continue
                 is_named = namespace == caller.namespace and key == named_key
-                expected = expected_id if is_named else None
+                own_expected_id = expected_id if is_named else None
                 try:
-                    await files.arevise(key, self._without(key), expected)
+                    await files.arevise(key, self._without(key), own_expected_id)
                 except journal.MovedError:
                     raise HTTPException(
                         412, f"{path} is at a later revision by now; read it again."
@@ -227,11 +232,11 @@ class _Erasure:
     def _without(self, key: str) -> journal.Change:
         """The change of a file that takes the fact out."""
 
-        def without_fact(before: FileData | None) -> FileData | None:
+        def without_fact(file: FileData | None) -> FileData | None:
             """The file without the fact; one that is no text stays as it is."""
-            if before is None or before["encoding"] != "utf-8":
-                return before
-            content = self.fact.cleaned(key, before["content"])
+            if file is None or file["encoding"] != "utf-8":
+                return file
+            content = self.fact.cleaned(key, file["content"])
             return FileData(content=content, encoding="utf-8")
 
         return without_fact

@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation
 from lasting_memory.http import requests
-from lasting_memory.http.consolidation_runs import IS_ON, check_dreams, state_of
+from lasting_memory.http.consolidation_runs import IS_ON
+from lasting_memory.http.dream_runs import check_dreams, state_of
 from lasting_memory.http.models.dreams import DreamState
 from lasting_memory.http.requests import FORGOTTEN, AboutQuery, Caller, NoBody, PersonRequest
 from lasting_memory.memory.proposals import all_proposals
@@ -58,5 +59,5 @@ async def stop_dream(caller: Caller, query: AboutQuery, body: NoBody = None) -> 
     is_stopped = await consolidation.stop_dream(store, actor, dream, caller.began)
     if not is_stopped:
         raise HTTPException(409, FORGOTTEN)
-    stopped = await consolidation.dream_of(store, actor)
-    return state_of(stopped)
+    stopped_dream = await consolidation.dream_of(store, actor)
+    return state_of(stopped_dream)

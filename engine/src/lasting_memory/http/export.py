@@ -59,8 +59,8 @@ _CHANGES = TypeAdapter(list[ExportedChange])
 async def export(caller: Caller, query: AboutQuery) -> Response:
     """Everything of yours as one JSON document. 429: another export of yours is under way."""
     parts = document(caller.store, get_client(), caller.actor, caller.deployment)
-    attached = {"content-disposition": 'attachment; filename="memory.json"'}
-    return StreamingResponse(parts, media_type="application/json", headers=attached)
+    headers = {"content-disposition": 'attachment; filename="memory.json"'}
+    return StreamingResponse(parts, media_type="application/json", headers=headers)
 
 
 async def document(
@@ -88,18 +88,18 @@ async def document(
     head_json = json.dumps(head).removesuffix("}")
     yield head_json.encode()
     files = _Files(store, deployment.limits)
-    lists = {
+    entries_by_name = {
         "files": files.of(memories),
         "conversations": conversations(client, actor, deployment.agents),
     }
-    for name, entries in lists.items():
+    for name, entries in entries_by_name.items():
         yield f', "{name}": ['.encode()
         comma = b"\n"
         async for entry in entries:
             yield comma + entry
             comma = b",\n"
         yield b"\n]"
-    tail = {"deleted_files": files.deleted, "unreadable": files.unreadable}
+    tail = {"deleted_files": files.deleted_files, "unreadable": files.unreadable_values}
     tail_json = await platform.in_thread(_json, tail)
     yield b", " + tail_json.removeprefix(b"{") + b"\n"
 
@@ -116,8 +116,10 @@ async def _proposals(
     for place, assistant_id in memories.items():
         memory = Memory(store, actor, place, deployment)
         shown_proposals, changes_by_id = await memory.exported_proposals()
-        for shown in shown_proposals:
-            proposal = ExportedProposal.model_validate({**shown, "assistant_id": assistant_id})
+        for shown_proposal in shown_proposals:
+            proposal = ExportedProposal.model_validate(
+                {**shown_proposal, "assistant_id": assistant_id}
+            )
             proposals.append(proposal)
         for proposal_id, proposal_changes in changes_by_id.items():
             changes[proposal_id] = _CHANGES.validate_python(proposal_changes)
@@ -128,22 +130,22 @@ async def _taken_back(
     store: BaseStore, memories: Mapping[Namespace, str]
 ) -> list[ExportedTakenBack]:
     """The lines that were taken back in revisions that are no longer kept."""
-    exported = list[ExportedTakenBack]()
+    lines = list[ExportedTakenBack]()
     for place in memories:
         items = await journal.all_items(store, namespaces.taken_back(place))
-        for line in journal.taken_back_in(items):
-            path = f"{ROUTE}{line.path}"
-            exported.append({"path": path, "text": line.text, "at": line.at})
-    return exported
+        for taken_back_line in journal.taken_back_in(items):
+            path = f"{ROUTE}{taken_back_line.path}"
+            lines.append({"path": path, "text": taken_back_line.text, "at": taken_back_line.at})
+    return lines
 
 
 async def _offers(
     store: BaseStore, actor: identity.Actor, deployment: Deployment
 ) -> list[ExportedOffer]:
     """What the person offers to groups, and what became of it."""
-    exported = list[ExportedOffer]()
+    exported_offers = list[ExportedOffer]()
     for offer in await OffersOfPerson(store, actor, deployment).all():
-        exported.append(
+        exported_offers.append(
             {
                 "id": offer.id,
                 "at": offer.at,
@@ -156,7 +158,7 @@ async def _offers(
                 "keep": offer.keep,
             }
         )
-    return exported
+    return exported_offers
 
 
 class _Files:
@@ -165,8 +167,8 @@ class _Files:
     def __init__(self, store: BaseStore, limits: Limits) -> None:
         self._store = store
         self._limits = limits
-        self.deleted = list[ExportedDeletedFile]()
-        self.unreadable = list[ExportedValue]()
+        self.deleted_files = list[ExportedDeletedFile]()
+        self.unreadable_values = list[ExportedValue]()
 
     async def of(self, memories: Mapping[Namespace, str]) -> AsyncIterator[bytes]:
         """The files of these memories, each as JSON."""
@@ -196,9 +198,9 @@ class _Files:
             value: ExportedValue = {"path": path, "value": item.value}
             if assistant_id:
                 value["assistant_id"] = assistant_id
-            self.unreadable.append(value)
+            self.unreadable_values.append(value)
             return None
-        exported: ExportedFile = {
+        entry: ExportedFile = {
             "path": path,
             "content": file["content"],
             "encoding": file["encoding"],
@@ -206,22 +208,22 @@ class _Files:
             "revisions": revisions,
         }
         if "created_at" in file:
-            exported["created_at"] = file["created_at"]
+            entry["created_at"] = file["created_at"]
         if "modified_at" in file:
-            exported["modified_at"] = file["modified_at"]
-        written = times_of_file(item)
-        if written:
-            exported["written"] = written
+            entry["modified_at"] = file["modified_at"]
+        times = times_of_file(item)
+        if times:
+            entry["written"] = times
         if assistant_id:
-            exported["assistant_id"] = assistant_id
-        return exported
+            entry["assistant_id"] = assistant_id
+        return entry
 
     def _add_deleted(self, path: str, revisions: list[ExportedRevision], assistant_id: str) -> None:
         """Note a deleted file with its history."""
-        deleted: ExportedDeletedFile = {"path": path, "revisions": revisions}
+        file: ExportedDeletedFile = {"path": path, "revisions": revisions}
         if assistant_id:
-            deleted["assistant_id"] = assistant_id
-        self.deleted.append(deleted)
+            file["assistant_id"] = assistant_id
+        self.deleted_files.append(file)
 
 
 def _json(value: object) -> bytes:

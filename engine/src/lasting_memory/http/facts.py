@@ -195,8 +195,8 @@ def _title_of_name(name: str) -> str:
     """The name of a file as a title: "daily_notes.md" is "Daily notes"."""
     stem, _, _ = name.rpartition(".")
     words = stem.replace("-", " ").replace("_", " ")
-    first = words[:1].upper()
-    return first + words[1:]
+    first_letter = words[:1].upper()
+    return first_letter + words[1:]
 
 
 def _titled_lines(
@@ -210,9 +210,9 @@ def _titled_lines(
     sources: Sequence[Source | None] = []
     if signs:
         sources = line_sources(content, signs)
-    visible = without_comments(content, line_breaks=True)
+    visible_text = without_comments(content, line_breaks=True)
     entries = list[FactLine | Heading]()
-    for line in content_lines(lines_of(visible)):
+    for line in content_lines(lines_of(visible_text)):
         is_first = not title and not entries
         if line.is_heading and is_first:
             title = line.text
@@ -230,9 +230,9 @@ def _fact_line(line: Line, end: End | None, source: Source | None) -> FactLine |
     if line.is_heading:
         return {"line": line.number, "heading": line.text}
     fact: FactLine = {"line": line.number, "text": line.text}
-    vouched = _shown_source(source)
-    if vouched:
-        fact["source"] = vouched
+    shown_source = _shown_source(source)
+    if shown_source:
+        fact["source"] = shown_source
     if end:
         fact["text"] = without_end(line.text)
         fact["until"] = end.day.isoformat()
@@ -256,8 +256,8 @@ def _fields(profile: type[BaseModel], content: str, signs: str) -> list[ProfileF
 
     Raises `ValueError` for another file's content.
     """
-    parsed = profile.model_validate_json(content or "{}")
-    values = parsed.model_dump(mode="json")
+    profile_values = profile.model_validate_json(content or "{}")
+    values = profile_values.model_dump(mode="json")
     schema = profile.model_json_schema()
     field_schemas = schema["properties"]
     source_by_field = field_sources(PROFILE_PATH, content, signs)
@@ -270,9 +270,9 @@ def _fields(profile: type[BaseModel], content: str, signs: str) -> list[ProfileF
             "schema": field_schemas.get(name, {}),
         }
         source = source_by_field.get(name)
-        vouched = _shown_source(source)
-        if vouched:
-            entry["source"] = vouched
+        shown_source = _shown_source(source)
+        if shown_source:
+            entry["source"] = shown_source
         entries.append(entry)
     return entries
 

@@ -202,10 +202,10 @@ async def _threads_with_runs(
     """
     if platform.runs_going is None:
         return listed_as_busy
-    everybodys = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
-    if not everybodys:
+    ids_with_runs = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
+    if not ids_with_runs:
         return set()
-    return await _thread_ids(client, actor, ids=everybodys)
+    return await _thread_ids(client, actor, ids=ids_with_runs)
 
 
 async def _thread_ids(
@@ -229,26 +229,26 @@ async def _delete_threads(
     client: LangGraphClient, actor: identity.Actor, busy_threads: set[str]
 ) -> int:
     """Delete all threads but the busy ones, with their runs and checkpoints; returns their number."""
-    deleted = 0
+    deleted_count = 0
     while True:
         all_ids = await _thread_ids(client, actor)
         thread_ids = sorted(all_ids - busy_threads)[:_MAX_DELETED]
         if not thread_ids:
-            return deleted
+            return deleted_count
         answer = await client.threads.prune(thread_ids)
-        pruned = int(answer["pruned_count"])
-        if not pruned:
-            return deleted
-        deleted += pruned
+        pruned_count = int(answer["pruned_count"])
+        if not pruned_count:
+            return deleted_count
+        deleted_count += pruned_count
 
 
 async def _delete_items(store: BaseStore, namespace: Namespace) -> int:
     """Delete all items of a namespace; returns their number."""
-    deleted = 0
+    deleted_count = 0
     while True:
         items = await store.asearch(namespace, limit=_MAX_DELETED)
         if not items:
-            return deleted
+            return deleted_count
         deletions = [PutOp(item.namespace, item.key, None) for item in items]
         await store.abatch(deletions)
-        deleted += len(items)
+        deleted_count += len(items)

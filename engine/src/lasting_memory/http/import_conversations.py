@@ -42,12 +42,12 @@ _SPEAKERS = ("human", "ai")
 
 
 async def import_conversations(
-    caller: PersonRequest, client: LangGraphClient, exported: Sequence[DocumentConversation]
+    caller: PersonRequest, client: LangGraphClient, entries: Sequence[DocumentConversation]
 ) -> ImportedConversations:
     """Create the conversations that are not there yet."""
     actor = caller.actor
     agent = caller.deployment.agents[0]
-    conversations = await platform.in_thread(_readable, exported, agent, actor)
+    conversations = await platform.in_thread(_readable, entries, agent, actor)
     first_ids = await platform.in_thread(_first_ids, conversations, actor)
     original_ids = [_canonical(conversation.original_id) for conversation in conversations]
     owners = await _owners(client, {*original_ids, *first_ids})
@@ -61,11 +61,11 @@ async def import_conversations(
         else:
             outcome = await _create(caller, client, conversation)
             counts[outcome] += 1
-    unreadable = len(exported) - len(conversations)
+    unreadable_count = len(entries) - len(conversations)
     return ImportedConversations(
         created=counts["created"],
         there=counts["there"],
-        left_out=counts["left_out"] + unreadable,
+        left_out=counts["left_out"] + unreadable_count,
     )
 
 
@@ -102,14 +102,14 @@ class _Conversation:
         messages = list[dict[str, object]]()
         for number, message in enumerate(self.messages):
             message_id = uuid5(namespace, str(number))
-            stored: dict[str, object] = {
+            stored_message: dict[str, object] = {
                 "type": message.kind,
                 "content": message.text,
                 "id": str(message_id),
             }
             if message.at:
-                stored["additional_kwargs"] = {days.SAID_AT: message.at}
-            messages.append(stored)
+                stored_message["additional_kwargs"] = {days.SAID_AT: message.at}
+            messages.append(stored_message)
         values = {"messages": messages}
         start: dict[str, object] = {"values": values, "as_node": "__start__"}
         end: dict[str, object] = {"values": None, "as_node": "__end__"}
@@ -129,11 +129,11 @@ def _first_ids(conversations: Sequence[_Conversation], actor: identity.Actor) ->
 
 
 def _readable(
-    exported: Sequence[DocumentConversation], agent: str, actor: identity.Actor
+    entries: Sequence[DocumentConversation], agent: str, actor: identity.Actor
 ) -> list[_Conversation]:
     """The conversations that can be read and say something. Blocks."""
     conversations = list[_Conversation]()
-    for entry in exported:
+    for entry in entries:
         messages = spoken(entry.values)
         chars = sum(len(message.text) for message in messages)
         is_too_long = len(messages) > _MAX_MESSAGES or chars > _MAX_CHARS
@@ -147,12 +147,12 @@ def _readable(
 
 def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) -> dict[str, object]:
     """The metadata of the thread that is made of an entry."""
-    exported: Mapping[str, object] = {}
+    exported_metadata: Mapping[str, object] = {}
     if isinstance(entry.metadata, Mapping):
-        exported = entry.metadata
+        exported_metadata = entry.metadata
     # An export may have what was imported before.
-    exported_began = exported.get(marks.IMPORTED_BEGAN) or entry.created_at
-    exported_ended = exported.get(marks.IMPORTED_ENDED) or entry.updated_at
+    exported_began = exported_metadata.get(marks.IMPORTED_BEGAN) or entry.created_at
+    exported_ended = exported_metadata.get(marks.IMPORTED_ENDED) or entry.updated_at
     began, ended = _times(exported_began, exported_ended)
     metadata: dict[str, object] = {
         "graph_id": agent,
@@ -164,7 +164,7 @@ def _metadata(entry: DocumentConversation, agent: str, actor: identity.Actor) ->
         metadata[marks.IMPORTED_BEGAN] = began
     if ended:
         metadata[marks.IMPORTED_ENDED] = ended
-    title = exported.get("title")
+    title = exported_metadata.get("title")
     if isinstance(title, str) and title.strip():
         words = _storable(title[:_MAX_TITLE_CHARS]).split()
         metadata["title"] = " ".join(words)
@@ -195,8 +195,8 @@ def spoken(values: object) -> list[_Message]:
 def _storable(text: str) -> str:
     """A text as a store can keep it: without NUL, and without half a character."""
     without_nul = text.replace("\0", " ")
-    raw = without_nul.encode(errors="replace")
-    return raw.decode().strip()
+    encoded_text = without_nul.encode(errors="replace")
+    return encoded_text.decode().strip()
 
 
 def _times(began: object, ended: object) -> tuple[str, str]:
@@ -213,16 +213,16 @@ def _time(stamp: object) -> str:
     if not isinstance(stamp, str):
         return ""
     try:
-        at = datetime.fromisoformat(stamp)
-        if not at.tzinfo:
-            at = at.replace(tzinfo=UTC)
-        at = at.astimezone(UTC)
+        time = datetime.fromisoformat(stamp)
+        if not time.tzinfo:
+            time = time.replace(tzinfo=UTC)
+        time = time.astimezone(UTC)
     except (ValueError, OverflowError):
         return ""
-    is_plausible = _EARLIEST < at <= datetime.now(UTC)
+    is_plausible = _EARLIEST < time <= datetime.now(UTC)
     if not is_plausible:
         return ""
-    return at.isoformat()
+    return time.isoformat()
 
 
 def _canonical(thread_id: str) -> str:

@@ -54,14 +54,14 @@ class DocumentFile(BaseModel, strict=True):
         says which lines nobody vouched for; the others are as the assistant's. Without that all are
         unconfirmed.
         """
-        otherwise = vouch_new_as(Source.UNCONFIRMED)
+        vouch_of_others = vouch_new_as(Source.UNCONFIRMED)
         if self.sources is None:
-            return otherwise
+            return vouch_of_others
         exported_sources = sources_in(self.path, self.content, self.sources)
         source_by_entry = dict[str, Source]()
         for entry, source in exported_sources.items():
             source_by_entry[entry] = lowest([source, Source.INFERRED])
-        return vouch_new_by(source_by_entry, otherwise)
+        return vouch_new_by(source_by_entry, vouch_of_others)
 
     def times(self) -> dict[str, str]:
         """When lines of it with an end were written, in ISO format, UTC; none that is no time, or
@@ -91,27 +91,27 @@ class DocumentFile(BaseModel, strict=True):
             )
         return self
 
-    def merged(self, before: FileData | None) -> FileData:
+    def merged(self, old_file: FileData | None) -> FileData:
         """The merged file, given the existing one."""
-        if before is None:
+        if old_file is None:
             return FileData(content=self.content, encoding=self.encoding)
-        are_texts = before["encoding"] == "utf-8" and self.encoding == "utf-8"
+        are_texts = old_file["encoding"] == "utf-8" and self.encoding == "utf-8"
         if not are_texts or not self.path.endswith(".md"):
-            return before
-        content = before["content"]
-        missing = self._missing_in(content)
-        merged = with_addition(content, missing)
-        return FileData(content=merged, encoding="utf-8")
+            return old_file
+        content = old_file["content"]
+        missing_lines = self._missing_in(content)
+        new_content = with_addition(content, missing_lines)
+        return FileData(content=new_content, encoding="utf-8")
 
     def _missing_in(self, content: str) -> str:
         """The lines of the file that a text has not, in their order."""
         present_lines = {compared(line) for line in journal.lines_of(content)}
-        missing = ""
+        missing_lines = ""
         for line in journal.lines_of(self.content):
             is_present = compared(line) in present_lines
             if line.strip() and not is_present:
-                missing += f"{line}\n"
-        return missing
+                missing_lines += f"{line}\n"
+        return missing_lines
 
 
 class DocumentChange(BaseModel, strict=True):

@@ -102,15 +102,15 @@ def _check_file(caller: PersonRequest, file: DocumentFile, item: Item | None) ->
     deployment = caller.deployment
     check_file(deployment, file.path, file.content, caller.author, file.encoding)
     try:
-        before = stored_file(item) if item else None
+        old_file = stored_file(item) if item else None
     except RefusedWrite:  # the import says so when it comes to it
         return
-    merged = file.merged(before)
-    old_text = before["content"] if before else None
-    new_text = merged["content"]
+    new_file = file.merged(old_file)
+    old_text = old_file["content"] if old_file else None
+    new_text = new_file["content"]
     if old_text == new_text:
         return
-    source = source_of_write(file.path, before, merged, file.vouch())
+    source = source_of_write(file.path, old_file, new_file, file.vouch())
     change = Change(file.path, old_text, new_text, caller.author, source)
     check_change(deployment, change)
 
@@ -121,18 +121,18 @@ async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | N
     Returns "create" for a new file, "append" where lines were missing, "same" for an equal file, and
     "keep" where the stored one stays although the imported one differs.
     """
-    before = stored_file(item) if item else None
-    if before:
-        content = before["content"]
-        merged = file.merged(before)
-        if merged["content"] == content:
+    old_file = stored_file(item) if item else None
+    if old_file:
+        content = old_file["content"]
+        new_file = file.merged(old_file)
+        if new_file["content"] == content:
             if file.content == content:
                 return "same"
             return "keep"
     key = key_of(file.path)
     vouch = await platform.in_thread(file.vouch)
     await caller.files.arevise(key, file.merged, written=file.times(), vouch=vouch)
-    return "append" if before else "create"
+    return "append" if old_file else "create"
 
 
 async def _import_proposals(caller: PersonRequest, document: Document) -> int:
@@ -145,33 +145,35 @@ async def _import_proposals(caller: PersonRequest, document: Document) -> int:
         return 0
     memory = caller.memory
     present_ids = set[str]()
-    waiting = 0
-    for present in await memory.proposals():
-        present_ids.add(present.id)
-        if present.changes:
-            waiting += 1
+    waiting_count = 0
+    for stored_proposal in await memory.proposals():
+        present_ids.add(stored_proposal.id)
+        if stored_proposal.changes:
+            waiting_count += 1
     kind_by_id = {proposal.id: proposal.kind for proposal in document.proposals}
-    proposed = 0
+    proposed_count = 0
     for exported_id, changes in document.proposed_changes.items():
         kind = kind_by_id.get(exported_id, "")
         proposal = _proposal(caller, changes, kind)
         is_present = proposal.id in present_ids
-        has_room = waiting < MAX_PROPOSALS
+        has_room = waiting_count < MAX_PROPOSALS
         if is_present or not has_room or not _may_wait(caller, proposal):
             continue
         await memory.propose(proposal)
         present_ids.add(proposal.id)
-        waiting += 1
-        proposed += 1
-    return proposed
+        waiting_count += 1
+        proposed_count += 1
+    return proposed_count
 
 
-def _proposal(caller: PersonRequest, exported: Sequence[DocumentChange], kind: str) -> Proposal:
+def _proposal(
+    caller: PersonRequest, exported_changes: Sequence[DocumentChange], kind: str
+) -> Proposal:
     """A proposal of these changes. Its id is the same whenever this person imports them."""
     actor = caller.actor
     namespace = caller.memory.files
     changes = list[Changed]()
-    for exported_change in exported:
+    for exported_change in exported_changes:
         key = key_of(exported_change.path)
         change = Changed(
             key, exported_change.before, exported_change.after, exported_change.deleted
@@ -204,20 +206,20 @@ def _may_wait(caller: PersonRequest, proposal: Proposal) -> bool:
     return size <= limit
 
 
-async def _tighten(caller: PersonRequest, exported: DocumentControls) -> Controls:
+async def _tighten(caller: PersonRequest, exported_controls: DocumentControls) -> Controls:
     """Turn on what the export has on. The person alone does that. Returns what is on now."""
     store = caller.store
     actor = caller.actor
-    present = await caller.controls()
-    turned_on = dict[str, bool]()
-    for name, is_on in exported.model_dump().items():
-        is_on_already = getattr(present, name)
+    controls_before = await caller.controls()
+    switches = dict[str, bool]()
+    for name, is_on in exported_controls.model_dump().items():
+        is_on_already = getattr(controls_before, name)
         if is_on and not is_on_already:
-            turned_on[name] = True
-    if not turned_on or caller.author.kind == "operator":
-        return controls_of(present)
-    is_set = await controls.set_controls(store, actor, turned_on, caller.began)
+            switches[name] = True
+    if not switches or caller.author.kind == "operator":
+        return controls_of(controls_before)
+    is_set = await controls.set_controls(store, actor, switches, caller.began)
     if not is_set:
         raise HTTPException(409, requests.IMPORT_IS_GONE)
-    tightened = replace(present, **turned_on)
-    return controls_of(tightened)
+    controls_now = replace(controls_before, **switches)
+    return controls_of(controls_now)

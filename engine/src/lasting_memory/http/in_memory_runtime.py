@@ -4,10 +4,11 @@ They are about the worst of what it does with people's data. `build_http` applie
 runtime serves; nothing else may import this. The names that it takes stand in
 `platform_names.py`.
 
-Each function of the runtime is replaced by one that calls it. `conn` is the runtime's database: its
-lists of threads and runs. `filters` are what the handlers of `auth/` answered: metadata that a
-thread must have for the caller to see it. A listed run is one in that list; a run goes on while it
-executes, which may be after it was cancelled or deleted.
+Each function of the runtime is replaced by one that calls it, most by a method of a class that
+keeps the runtime's own. `conn` is the runtime's database: its lists of threads and runs. `filters`
+are what the handlers of `auth/` answered: metadata that a thread must have for the caller to see
+it. A listed run is one in that list; a run goes on while it executes, which may be after it was
+cancelled or deleted.
 """
 
 import asyncio
@@ -67,46 +68,65 @@ def correct() -> None:
     Raises `MovedNameError` before the first one where a name has moved.
     """
     check_names(IN_MEMORY_RUNTIME)
-    _know_which_runs_go_on()
-    _delete_what_was_asked_for()
+    _count_runs()
+    _delete_exactly()
     _save_conversations()
 
 
-def _know_which_runs_go_on() -> None:
-    """Count the runs that go on, and correct the status of their threads.
+def _count_runs() -> None:
+    """Have runs counted while they go on."""
+    runs = _CountedRuns()
+    platform.runs_going = runs.thread_counts
+    platform.run_ids_going = runs.run_counts
+    ops.Runs.enter = staticmethod(runs.enter)
+    ops.Runs.delete = staticmethod(runs.delete)
+    StreamManager.get_queues = StreamManager.get_control_queues
+
+
+def _delete_exactly() -> None:
+    """Have exactly that deleted which a request is about."""
+    deletion = _ExactDeletion()
+    ops.Threads.delete = staticmethod(deletion.delete)
+    ops.Threads.prune = staticmethod(deletion.prune)
+    ops._delete_checkpoints_for_thread = deletion.delete_checkpoints  # noqa: SLF001
+
+
+class _CountedRuns:
+    """What stands in place of the runtime's functions about runs. It counts the runs that go on, and
+    corrects the status of their threads.
 
     The runtime calls a thread idle while a cancelled run goes on in it, and forgetting would not
     wait. If nobody streams a run that is rolled back, it deletes the run at once, as if it had not
     begun; the thread stayed busy for ever. So did the thread of a planned run which is rolled back,
     and that of a run which was deleted and went on.
     """
-    enter: Callable[..., AbstractAsyncContextManager[object]] = ops.Runs.enter
-    delete: Callable[..., Awaitable[AsyncIterator[object]]] = ops.Runs.delete
-    run_counts = Counter[str]()  # by thread
-    run_id_counts = Counter[str]()  # by run
-    platform.runs_going = run_counts
-    platform.run_ids_going = run_id_counts
+
+    def __init__(self) -> None:
+        self.thread_counts = Counter[str]()
+        self.run_counts = Counter[str]()
+        self._runtime_enter: Callable[..., AbstractAsyncContextManager[object]] = ops.Runs.enter
+        self._runtime_delete: Callable[..., Awaitable[AsyncIterator[object]]] = ops.Runs.delete
 
     @asynccontextmanager
-    async def enter_counted(
-        run_id: object, thread_id: object, *args: object
+    async def enter(
+        self, run_id: object, thread_id: object, *args: object
     ) -> AsyncIterator[object]:
         """Carry out a run as the runtime does, and count it until its end."""
         thread_name = str(thread_id)
         run_name = str(run_id)
-        run_counts[thread_name] += 1
-        run_id_counts[run_name] += 1
+        self.thread_counts[thread_name] += 1
+        self.run_counts[run_name] += 1
         try:
-            async with enter(run_id, thread_id, *args) as entered:
-                yield entered
+            async with self._runtime_enter(run_id, thread_id, *args) as entered_run:
+                yield entered_run
         finally:
-            _count_down(run_counts, thread_name)
-            _count_down(run_id_counts, run_name)
+            _count_down(self.thread_counts, thread_name)
+            _count_down(self.run_counts, run_name)
             await _correct_status(thread_id)
             await _delete_late_checkpoints(thread_id)
 
-    async def delete_and_tell(
-        conn: _Connection, run_id: object, *, thread_id: object, ctx: object = None
+    async def delete(
+        self, conn: _Connection, run_id: object, *, thread_id: object, ctx: object = None
     ) -> AsyncIterator[object]:
         """Delete a run as the runtime does, and leave its thread with the status and the state that
         it had before.
@@ -124,20 +144,24 @@ def _know_which_runs_go_on() -> None:
         has_ended = was_listed and _find_thread(conn, thread_id) is None
         if has_ended and _is_visible(thread, filters):
             return _yield_one(run_id)
-        deleted = await delete(conn, run_id, thread_id=thread_id, ctx=ctx)
-        is_listed = _has_run(conn, thread_id, run_id)  # the caller may not delete it
-        goes_on = is_listed or run_counts[str(thread_id)] or _active_runs(conn, thread_id)
-        if thread and was_only_run and not goes_on:
+        deleted_ids = await self._runtime_delete(conn, run_id, thread_id=thread_id, ctx=ctx)
+        if thread and was_only_run and not self._goes_on(conn, thread_id, run_id):
             # Stopping the run has put into the thread what the run had come to. Its checkpoints are
             # gone, so the thread has the state from before the run again.
             status = "interrupted" if state_before["interrupts"] else "idle"
             thread.update(state_before, status=status)
         await _correct_status(thread_id)
-        return deleted
+        return deleted_ids
 
-    ops.Runs.enter = staticmethod(enter_counted)
-    ops.Runs.delete = staticmethod(delete_and_tell)
-    StreamManager.get_queues = StreamManager.get_control_queues
+    def _goes_on(self, conn: _Connection, thread_id: object, deleted_run_id: object) -> bool:
+        """Whether a thread has a run after the deletion of one. It has that one where the caller may
+        not delete it.
+        """
+        if _has_run(conn, thread_id, deleted_run_id):
+            return True
+        if self.thread_counts[str(thread_id)]:
+            return True
+        return bool(_active_runs(conn, thread_id))
 
 
 def _count_down(counts: Counter[str], key: str) -> None:
@@ -149,9 +173,9 @@ def _count_down(counts: Counter[str], key: str) -> None:
 
 def _find_thread(conn: _Connection, thread_id: object) -> _Row | None:
     """The thread in the platform's list; None if it is not there."""
-    wanted_id = str(thread_id)
+    searched_id = str(thread_id)
     for thread in conn.store["threads"]:
-        if str(thread["thread_id"]) == wanted_id:
+        if str(thread["thread_id"]) == searched_id:
             return thread
     return None
 
@@ -230,8 +254,9 @@ async def _delete_late_checkpoints(thread_id: object) -> None:
         await saver.adelete_thread(str(thread_id))
 
 
-def _delete_what_was_asked_for() -> None:
-    """Delete what a request is about, all of it, and nothing else.
+class _ExactDeletion:
+    """What stands in place of the runtime's functions that delete. It deletes what a request is about,
+    all of it, and nothing else.
 
     The runtime left a deleted thread's messages in its files. Of a run it deletes the checkpoints
     before it looks whose it is: on Postgres `DELETE /threads/<own>/runs/<run>` with another's run
@@ -241,13 +266,17 @@ def _delete_what_was_asked_for() -> None:
     Stopping a stateless run, which a deletion does first, ends its thread, too: that is deleted
     then, and not "not found".
     """
-    prune: Callable[..., Awaitable[int]] = ops.Threads.prune
-    delete: Callable[..., Coroutine[object, object, AsyncIterator[object]]] = ops.Threads.delete
-    delete_checkpoints = ops._delete_checkpoints_for_thread  # noqa: SLF001
-    turn = asyncio.Lock()
 
-    async def deleted_in_turn(
-        conn: _Connection, thread_id: object, ctx: object = None
+    def __init__(self) -> None:
+        self._runtime_prune: Callable[..., Awaitable[int]] = ops.Threads.prune
+        self._runtime_delete: Callable[..., Coroutine[object, object, AsyncIterator[object]]] = (
+            ops.Threads.delete
+        )
+        self._runtime_delete_checkpoints = ops._delete_checkpoints_for_thread  # noqa: SLF001
+        self._turn = asyncio.Lock()
+
+    async def delete(
+        self, conn: _Connection, thread_id: object, ctx: object = None
     ) -> AsyncIterator[object]:
         """Delete a thread as the runtime does, one after another, and only one that the caller
         sees.
@@ -256,7 +285,7 @@ def _delete_what_was_asked_for() -> None:
         thread_before = _find_thread(conn, thread_id)
         value = {"thread_id": thread_id}
         filters = await ops.Threads.handle_event(ctx, "delete", value)
-        async with turn:
+        async with self._turn:
             has_ended = _find_thread(conn, thread_id) is None
             if has_ended and _is_visible(thread_before, filters):
                 return _yield_one(thread_id)
@@ -264,9 +293,10 @@ def _delete_what_was_asked_for() -> None:
                 visible = await ops.Threads._get_with_filters(conn, thread_id, filters)  # noqa: SLF001
                 if not visible:
                     raise HTTPException(404, f"Thread with ID {thread_id} not found")
-            return await platform.as_nobody(delete(conn, thread_id))
+            return await platform.as_nobody(self._runtime_delete(conn, thread_id))
 
-    async def pruned(
+    async def prune(
+        self,
         thread_ids: Sequence[object],
         strategy: str = "delete",
         batch_size: int = 100,
@@ -277,15 +307,17 @@ def _delete_what_was_asked_for() -> None:
         """
         value = {"thread_ids": thread_ids}
         async with connect() as conn:
-            threads_before = {str(each): _find_thread(conn, each) for each in thread_ids}
+            threads_before = {
+                str(thread_id): _find_thread(conn, thread_id) for thread_id in thread_ids
+            }
             filters = await ops.Threads.handle_event(ctx, "delete", value)
             ended_ids = _ended_threads(conn, threads_before, filters)
-        remaining = [thread_id for thread_id in thread_ids if str(thread_id) not in ended_ids]
-        pruned_count = await prune(remaining, strategy, batch_size, ctx)
+        remaining_ids = [thread_id for thread_id in thread_ids if str(thread_id) not in ended_ids]
+        pruned_count = await self._runtime_prune(remaining_ids, strategy, batch_size, ctx)
         return len(ended_ids) + pruned_count
 
-    async def checkpoints_deleted(
-        thread_id: object, conn: _Connection, run_id: object = None
+    async def delete_checkpoints(
+        self, thread_id: object, conn: _Connection, run_id: object = None
     ) -> None:
         """Delete the checkpoints of a thread, or of one run that is the thread's."""
         saver = await get_checkpointer()
@@ -298,11 +330,7 @@ def _delete_what_was_asked_for() -> None:
             if delete_run:
                 await delete_run(str(thread_id), str(run_id))
             else:
-                await delete_checkpoints(thread_id, conn, run_id)
-
-    ops.Threads.delete = staticmethod(deleted_in_turn)
-    ops.Threads.prune = staticmethod(pruned)
-    ops._delete_checkpoints_for_thread = checkpoints_deleted  # noqa: SLF001
+                await self._runtime_delete_checkpoints(thread_id, conn, run_id)
 
 
 def _save_conversations() -> None:
@@ -317,10 +345,10 @@ def _save_conversations() -> None:
     sync = persistent.sync
     one_at_a_time = threading.Lock()
 
-    def create_one_with_files(saver: object, *args: object, **named: object) -> None:
+    def create_one_with_files(saver: object, *args: object, **options: object) -> None:
         """Make a store of conversations. The first one has the files, a further one none."""
         checkpoint.DISABLE_FILE_PERSISTENCE |= checkpoint.MEMORY is not None
-        create(saver, *args, **named)
+        create(saver, *args, **options)
 
     def sync_or_log(items: PersistentDict) -> None:
         try:

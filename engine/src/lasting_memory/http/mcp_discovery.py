@@ -105,10 +105,10 @@ class _Challenging:
 
     async def send(self, message: Message) -> None:
         """Send a message of an answer."""
-        begins = message["type"] == "http.response.start"
-        if begins and message["status"] == _UNAUTHORIZED:
-            present = message.get("headers", ())
-            message = {**message, "headers": [*present]}
+        is_start = message["type"] == "http.response.start"
+        if is_start and message["status"] == _UNAUTHORIZED:
+            sent_headers = message.get("headers", ())
+            message = {**message, "headers": [*sent_headers]}
             headers = MutableHeaders(scope=message)
             headers["www-authenticate"] = self._challenge
         await self._send(message)

@@ -90,9 +90,11 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Prompt:
         tools = offered_tools(graph) if graph else []
     descriptions = ShownTools(deployment)
     shown_tools = await platform.in_thread(descriptions.of, tools)
+    tool_names = [tool.name for tool in tools]
+    prompt_blocks = [_prompt_block(block) for block in blocks]
     return Prompt(
-        blocks=[_prompt_block(block) for block in blocks],
-        tools=[tool.name for tool in tools],
+        blocks=prompt_blocks,
+        tools=tool_names,
         tools_tokens=tokens_of_tools(shown_tools),
     )
 
@@ -138,12 +140,12 @@ async def policies(caller: Caller, query: AboutQuery) -> Policies:
     for item in await journal.all_items(caller.store, namespace):
         key = item.key
         content = text_of(item)
-        encoded = (content or "").encode()
+        content_bytes = (content or "").encode()
         file = PolicyFile(
             path=f"/policies{key}",
             key=key,
             content=content,
-            bytes=len(encoded),
+            bytes=len(content_bytes),
             in_prompt=is_policy(key),
         )
         files.append(file)

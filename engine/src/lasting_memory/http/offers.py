@@ -65,18 +65,20 @@ async def list_offers(caller: Caller, query: MemoryQuery) -> Offers:
         if is_shown_here:
             own_offers.append(offer)
     folders = _folders(caller)
-    waiting = list[OpenOffer]()
+    open_offers = list[OpenOffer]()
     if caller.author.kind != "operator":
         decided_namespaces = _namespaces_to_decide(caller, folders)
-        waiting = await offer_decisions.open_offers(
+        open_offers = await offer_decisions.open_offers(
             caller.store, caller.deployment, decided_namespaces
         )
-    shown = waiting[:_MAX_SHOWN]
+    groups = [_group_entry(folder, own_offers) for folder in folders]
+    own_entries = [_own_offer_entry(offer) for offer in own_offers]
+    entries_to_decide = [_entry_to_decide(offer) for offer in open_offers[:_MAX_SHOWN]]
     return Offers(
-        groups=[_group_entry(folder, own_offers) for folder in folders],
-        offers=[_own_offer_entry(offer) for offer in own_offers],
-        to_decide=[_entry_to_decide(each) for each in shown],
-        more=len(waiting) - len(shown),
+        groups=groups,
+        offers=own_entries,
+        to_decide=entries_to_decide,
+        more=len(open_offers) - len(entries_to_decide),
     )
 
 
@@ -205,17 +207,17 @@ def _namespaces_to_decide(caller: PersonRequest, folders: list[GroupFolder]) -> 
 
 def _group_entry(folder: GroupFolder, own_offers: list[Offer]) -> GroupToOffer:
     """A group's folder as it is answered, with how many further offers the person may make to it."""
-    open_offers = 0
+    open_count = 0
     for offer in own_offers:
         is_to_group = offer.claim == folder.claim and offer.group == folder.group
         if is_to_group and offer.status == "open":
-            open_offers += 1
+            open_count += 1
     return GroupToOffer(
         folder=folder.route,
         claim=folder.claim,
         group=folder.group,
         decided_by="members" if folder.members_decide else "operators",
-        left=max(offers.MAX_OPEN - open_offers, 0),
+        left=max(offers.MAX_OPEN - open_count, 0),
     )
 
 
@@ -259,11 +261,11 @@ def _entry_to_decide(open_offer: OpenOffer) -> OfferToDecide:
     )
 
 
-def _audit(caller: PersonRequest, what: str, folder: GroupFolder, offer_id: str) -> None:
+def _audit(caller: PersonRequest, action: str, folder: GroupFolder, offer_id: str) -> None:
     """Log who crossed what border. A warning, so that no usual log level hides it."""
     logger.warning(
         "AUDIT memory.offer.%s org=%r %s=%r by=%r offer=%r",
-        what,
+        action,
         folder.org_id,
         folder.claim,
         folder.group,

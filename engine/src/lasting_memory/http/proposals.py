@@ -34,14 +34,14 @@ async def list_proposals(caller: Caller, query: MemoryQuery) -> Proposals:
     decided.
     """
     memory = caller.memory
-    shown, more = await memory.shown_proposals(_MAX_WORK)
+    shown_proposals, hidden_count = await memory.shown_proposals(_MAX_WORK)
     outcomes = list[ProposalOutcome]()
     for proposal in await memory.proposals():
         if rules_of(proposal.kind).shows_decisions and proposal.decided:
             outcome = proposal.outcome()
             outcomes.append(ProposalOutcome.model_validate(outcome))
-    proposals = [Proposal.model_validate(proposal) for proposal in shown]
-    return Proposals(proposals=proposals, more=more, decided=outcomes)
+    proposals = [Proposal.model_validate(proposal) for proposal in shown_proposals]
+    return Proposals(proposals=proposals, more=hidden_count, decided=outcomes)
 
 
 class ChosenLine(Sent):
@@ -59,9 +59,9 @@ class Decision(Sent):
         lines = self.lines or {}
         if lines and not self.accept:
             raise ValueError("lines are for accept: true; what they leave out is declined")
-        for path, chosen in lines.items():
-            numbers = {line.line for line in chosen}
-            if len(numbers) < len(chosen):
+        for path, chosen_lines in lines.items():
+            numbers = {line.line for line in chosen_lines}
+            if len(numbers) < len(chosen_lines):
                 raise ValueError(f"{path[:80]} names a line twice; it can have one text")
             if self.files is not None and path not in self.files:
                 raise ValueError(

@@ -140,17 +140,17 @@ def _answer_for_people(status: int, body: bytes) -> tuple[int, bytes]:
 
 def _page_for_people(assistants: Sequence[object]) -> list[object]:
     """The assistants of a page that people get. A full page stays full."""
-    offered = list[object]()
+    visible_assistants = list[object]()
     placeholders = list[object]()
     for assistant in assistants:
         if _consolidates(assistant):
             placeholders.append(_placeholder_of(assistant))
         else:
-            offered.append(assistant)
+            visible_assistants.append(assistant)
     is_full = len(assistants) >= _PAGE
     if is_full:
-        offered.extend(placeholders)
-    return offered
+        visible_assistants.extend(placeholders)
+    return visible_assistants
 
 
 def _consolidates(assistant: object) -> TypeGuard[Mapping[str, object]]:
@@ -162,5 +162,5 @@ def _consolidates(assistant: object) -> TypeGuard[Mapping[str, object]]:
 
 def _placeholder_of(assistant: Mapping[str, object]) -> dict[str, object]:
     """An assistant that is not there, in place of one. The platform leaves it out of the page."""
-    nobody = str(uuid4())
-    return {**assistant, "assistant_id": nobody, "name": nobody}
+    id_of_nobody = str(uuid4())
+    return {**assistant, "assistant_id": id_of_nobody, "name": id_of_nobody}

@@ -242,14 +242,14 @@ class _Request(ExitStack):
         """Pass a message of the answer on, and charge it to who is signed in."""
         if self._refusal is not None:
             return
-        begins = message["type"] == "http.response.start"
+        is_start = message["type"] == "http.response.start"
         share = self._share
         if share:
-            if begins and self._waits_for_run(message):
+            if is_start and self._waits_for_run(message):
                 self._enter_stream(share)
             size = len(message.get("body", b""))
             share.charge(size / BYTES_PER_REQUEST)
-        if self._is_memory and begins:
+        if self._is_memory and is_start:
             headers = MutableHeaders(scope=message)
             headers["cache-control"] = "no-store"
         is_end = message["type"] == "http.response.body" and not message.get("more_body", False)

@@ -62,21 +62,23 @@ async def _log_first_steps(deployment: Deployment, store: BaseStore, *, has_page
     store has not.
     """
     settings = deployment.settings
-    page = f"The page is at {settings.served_at}/app." if has_page and settings.local_dev else ""
+    page = ""
+    if has_page and settings.local_dev:
+        page = f"The page is at {settings.served_at}/app."
     try:
         kinds = await platform.in_thread(shared_seeds, deployment)
     except SeedError as error:  # `python -m seeds` refuses it, too
         logger.warning("%s Nothing can be seeded before. %s", error, page)
         return
-    missing = [
-        f"no {kind}" for kind in kinds if not await store.alist_namespaces(prefix=(kind,), limit=1)
-    ]
-    if missing:
+    lacks = list[str]()
+    for kind in kinds:
+        if not await store.alist_namespaces(prefix=(kind,), limit=1):
+            lacks.append(f"no {kind}")
+    if lacks:
         url = settings.served_at if settings.local_dev else "<the address of this deployment>"
-        what = " and ".join(missing)
         logger.warning(
             "Not seeded: this server has %s, though its folder does. `make seed URL=%s` puts them there. %s",
-            what,
+            " and ".join(lacks),
             url,
             page,
         )

@@ -45,11 +45,11 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> C
     caller.check_not_shared()
     store = caller.store
     actor = caller.actor
-    switched = body.model_dump(exclude_unset=True)
-    before = await caller.controls()
-    is_set = await controls.set_controls(store, actor, switched, caller.began)
+    switches = body.model_dump(exclude_unset=True)
+    controls_before = await caller.controls()
+    is_set = await controls.set_controls(store, actor, switches, caller.began)
     if not is_set:
         raise HTTPException(409, FORGOTTEN)
     # Nothing that may fail comes after the change.
-    after = replace(before, **switched)
-    return controls_of(after)
+    controls_now = replace(controls_before, **switches)
+    return controls_of(controls_now)

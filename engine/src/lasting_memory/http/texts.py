@@ -106,12 +106,12 @@ def _fault(text: object, english: Text) -> str:
     needed_names = _placeholders(english)
     if isinstance(text, str):
         return _placeholder_fault(_placeholders(text), needed_names)
-    neither = "is neither a text nor an object of plural forms; use one of them"
+    kind_fault = "is neither a text nor an object of plural forms; use one of them"
     if not isinstance(text, dict):
-        return neither
+        return kind_fault
     are_texts = all(isinstance(form, str) for form in text.values())
     if not are_texts:
-        return neither
+        return kind_fault
     if not isinstance(english, dict):
         return "has plural forms, but counts nothing; use one text"
     return _plural_fault(text, needed_names)
@@ -154,14 +154,14 @@ def _placeholders(text: Text) -> set[str]:
     return set(names)
 
 
-def chosen(accept: str, languages: Mapping[str, Texts]) -> str:
+def chosen(header: str, languages: Mapping[str, Texts]) -> str:
     """The language for an `Accept-Language` header: the one that a person likes best, of those that
     are there.
 
     A tag also stands for those that begin with fewer parts ("de-AT" for "de"), as RFC 4647 looks
     languages up; `*` is any.
     """
-    for tag in _ranges(accept):
+    for tag in _ranges(header):
         if tag == "*":
             return FIRST
         parts = tag.split("-")
@@ -172,12 +172,12 @@ def chosen(accept: str, languages: Mapping[str, Texts]) -> str:
     return FIRST
 
 
-def _ranges(accept: str) -> list[str]:
+def _ranges(header: str) -> list[str]:
     """The tags of the header in lower case, what is liked best first, without what is refused (q=0)
     or makes no sense.
     """
     weighted_tags = list[tuple[float, str]]()
-    for entry in accept.split(",")[:MAX_RANGES]:
+    for entry in header.split(",")[:MAX_RANGES]:
         tag, _, parameter = entry.partition(";")
         tag = tag.strip().lower()
         name, _, value = parameter.partition("=")

@@ -78,26 +78,28 @@ def _fault(error: ValidationError) -> str:
     return f"{variable} is {value!r}; use {fix}."
 
 
-def _check_together(settings: Settings, named: AbstractSet[str]) -> None:
+def _check_together(settings: Settings, named_fields: AbstractSet[str]) -> None:
     """Raises `SettingsError` for settings that exclude or need each other.
 
-    `named` are the fields that the environment names.
+    `named_fields` are the fields that the environment names.
     """
     if settings.auth_jwks_url and settings.auth_jwt_secret:
         raise SettingsError(
             "AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with."
         )
-    if "auth_audience_claim" in named and not settings.auth_audience:
+    if "auth_audience_claim" in named_fields and not settings.auth_audience:
         claim = settings.auth_audience_claim
         raise SettingsError(
             f"AUTH_AUDIENCE_CLAIM is {claim!r:.100}; use it together with AUTH_AUDIENCE, or leave it empty."
         )
     if settings.auth_client_id and not (settings.page_issuer and settings.uses_jwt):
-        needs = "an AUTH_ISSUER that is an https:// address, and AUTH_JWKS_URL or AUTH_JWT_SECRET"
-        raise SettingsError(
-            f"AUTH_CLIENT_ID is {settings.auth_client_id!r:.100}; use it together with {needs}."
+        needed_settings = (
+            "an AUTH_ISSUER that is an https:// address, and AUTH_JWKS_URL or AUTH_JWT_SECRET"
         )
-    if "auth_scope" in named and not settings.auth_client_id:
+        raise SettingsError(
+            f"AUTH_CLIENT_ID is {settings.auth_client_id!r:.100}; use it together with {needed_settings}."
+        )
+    if "auth_scope" in named_fields and not settings.auth_client_id:
         raise SettingsError(
             f"AUTH_SCOPE is {settings.auth_scope!r:.100}; use it together with AUTH_CLIENT_ID, or leave it empty."
         )

@@ -40,11 +40,11 @@ def object_of(value: object, where: str, example: str) -> dict[str, object]:
     return value
 
 
-def http_of(served: str | None) -> dict[str, object]:
+def http_of(variable: str | None) -> dict[str, object]:
     """The `http` block that the platform hands to its server in LANGGRAPH_HTTP."""
     block = None
-    if served:
-        block = json_of(served, "LANGGRAPH_HTTP")
+    if variable:
+        block = json_of(variable, "LANGGRAPH_HTTP")
     return object_of(block, "LANGGRAPH_HTTP", _HTTP)
 
 
@@ -75,10 +75,10 @@ def registered_graphs(folder: Path) -> tuple[str, ...]:
 
     Raises as `project_config`.
     """
-    served = os.environ.get("LANGSERVE_GRAPHS")
-    if served:
+    variable = os.environ.get("LANGSERVE_GRAPHS")
+    if variable:
         where = "LANGSERVE_GRAPHS"
-        graphs = json_of(served, where)
+        graphs = json_of(variable, where)
     else:
         path = folder / "langgraph.json"
         where = f"{path}: graphs"
@@ -92,9 +92,9 @@ def served_http(folder: Path) -> dict[str, object]:
 
     An empty one if there is none. Raises as `project_config`.
     """
-    served = os.environ.get("LANGGRAPH_HTTP")
-    if served:
-        return http_of(served)
+    variable = os.environ.get("LANGGRAPH_HTTP")
+    if variable:
+        return http_of(variable)
     return project_http(folder)
 
 

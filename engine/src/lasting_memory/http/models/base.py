@@ -65,15 +65,15 @@ class Author(TypedDict):
 
 def author_of(author: identity.Author) -> Author:
     """The author of a revision, for an answer."""
-    shown: Author = {
+    entry: Author = {
         "kind": author.kind,
         "user_id": author.user_id,
         "run_id": author.run_id,
         "thread_id": author.thread_id,
     }
     if isinstance(author, identity.ClientAuthor):
-        shown["client"] = author.client
-    return shown
+        entry["client"] = author.client
+    return entry
 
 
 class Note(Answer):
