@@ -23,8 +23,8 @@ from lasting_memory.http import delete_for_good
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.memory.proposals import Changed, Declined, Memory, Proposal
-from lasting_memory.memory.sources import vouch_new_by
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import vouch_new_by
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.recall import catch_up

@@ -9,7 +9,7 @@ A *route* is a folder as the agent sees it, such as `/memories/`. A path within 
 with a slash, too: `/topics/food.md`. A *change* makes a file's new content of the old one
 (`journal.Change`). A line of a file is *over* once the day with which it ends has passed
 (`memory/ends.py`). A change *waits* where its person decides about it first, and a *vouch* says who
-vouches for what it adds (`memory/sources.py`).
+vouches for what it adds (`memory/vouches.py`).
 """
 
 import asyncio
@@ -36,17 +36,25 @@ from lasting_memory import platform
 from lasting_memory.agent.unconfirmed import UNCONFIRMED_MARK, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment, Source
-from lasting_memory.memory import ends, journal, restored_lines, stored_files, validation
+from lasting_memory.memory import (
+    dated_lines,
+    ends,
+    journal,
+    restored_lines,
+    stored_files,
+    validation,
+)
 from lasting_memory.memory.controls import PAUSED, Controls, controls
-from lasting_memory.memory.ends import Written
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.folder import Folder, source_of_write, sources_of_files, vouch_of
 from lasting_memory.memory.journal import Began, Change, Revision
+from lasting_memory.memory.line_times import Written
+from lasting_memory.memory.new_memory import FIRST_FILES_SECONDS, own_first_files
+from lasting_memory.memory.new_memory import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
 from lasting_memory.memory.proposals import Memory
-from lasting_memory.memory.seeded import FIRST_FILES_SECONDS, own_first_files
-from lasting_memory.memory.seeded import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
-from lasting_memory.memory.sources import Vouch, signs_in
+from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch
 from lasting_memory.people import namespaces
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Actor, Author, Context
@@ -646,7 +654,7 @@ class RouteFiles(ScopedFiles):
         if item is None or not self._has_ends(path):
             return Over()
         text = stored_files.text_of(item) or ""
-        if not ends.may_have_ends(text):
+        if not dated_lines.may_have_ends(text):
             return Over(text)
         # A group's file of that name is nobody's profile.
         own = profile if self._is_memory else None

@@ -1,7 +1,7 @@
 """The files of a dream (`dreams.py`): what a batch of conversations changes in them, and how what
 came of some conversations, or a fact, is taken out.
 
-An *entry* is a line of a file, or a value of a JSON object (`memory.sources.entries`). Its *origins*
+An *entry* is a line of a file, or a value of a JSON object (`memory.entries.entries`). Its *origins*
 are the ids of the conversations that it is from. They are known for every entry of a dream but
 those that the person wrote by hand. When a conversation is deleted, its entries go.
 """
@@ -20,10 +20,10 @@ from lasting_memory.consolidation.dreams import (
     StoredDream,
 )
 from lasting_memory.memory import journal
+from lasting_memory.memory.entries import entries, text_of
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals import Changed, Sources
 from lasting_memory.memory.proposals import drop_threads as drop_threads_of_proposals
-from lasting_memory.memory.sources import entries, text_of
 from lasting_memory.people.identity import Actor
 
 _Value = TypeVar("_Value")

@@ -28,6 +28,7 @@ from lasting_memory.consolidation.facts import (
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
 from lasting_memory.memory import journal
+from lasting_memory.memory.entries import entries
 from lasting_memory.memory.journal import Revision
 from lasting_memory.memory.proposals import (
     REWORDED,
@@ -36,7 +37,7 @@ from lasting_memory.memory.proposals import (
     changes,
     texts,
 )
-from lasting_memory.memory.sources import entries, vouch_new_by
+from lasting_memory.memory.vouches import vouch_new_by
 from lasting_memory.words import words as words_of
 
 # Why a line goes, in a word for which the page has a sentence: the dream does not say it. The other
@@ -50,7 +51,7 @@ _NO_FILE = DreamFile("")
 _EMPTY_VALUES: Sequence[object] = (None, "", [], {})
 
 Histories = Mapping[str, Sequence[Revision]]
-# Ids of the conversations that entries (`memory.sources.entries`) are from, by path and entry.
+# Ids of the conversations that entries (`memory.entries.entries`) are from, by path and entry.
 _Origins = dict[str, dict[str, Sequence[str]]]
 # The same, with indexes in a list of the ids.
 _Indexes = dict[str, dict[str, list[int]]]

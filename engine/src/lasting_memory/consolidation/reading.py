@@ -40,7 +40,7 @@ from lasting_memory.consolidation.stored_memory import StoredMemory, read_stored
 from lasting_memory.consolidation.taken_back import Dated, still_gone
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory import ends, journal
+from lasting_memory.memory import ends, journal, line_times
 from lasting_memory.memory.proposals import (
     MAX_PROPOSALS,
     Memory,
@@ -135,7 +135,7 @@ def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:
         is_profile = item.key == _PROFILE_KEY
         if is_profile and profile is None:
             profile = text_of(item)
-        times = ends.times_of_file(item)
+        times = line_times.times_of_file(item)
         if times:
             written[item.key] = times
     day = ends.present_day(d, profile)

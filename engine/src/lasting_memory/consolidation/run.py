@@ -58,8 +58,8 @@ from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import PAUSED
+from lasting_memory.memory.new_memory import load_starting_memory
 from lasting_memory.memory.proposals import BatchKind, Memory, is_batch_kind
-from lasting_memory.memory.seeded import load_starting_memory
 from lasting_memory.people import identity
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Context

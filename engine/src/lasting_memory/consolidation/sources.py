@@ -1,6 +1,6 @@
 """Who vouches for what a batch adds: its conversations, or what it merged, never its model.
 
-An *entry* is a line of a text, or a value of a JSON object (`memory/sources.py`), and its *source*
+An *entry* is a line of a text, or a value of a JSON object (`memory/entries.py`), and its *source*
 says who vouches for it (`Source`).
 """
 
@@ -15,17 +15,12 @@ from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.facts import Findings, key_of
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
+from lasting_memory.memory.entries import entries, entry_of, text_of
 from lasting_memory.memory.folder import Folder, sources_of_files
 from lasting_memory.memory.proposals import Changed, Proposal, Sources, added_sources
-from lasting_memory.memory.sources import (
-    Vouch,
-    entries,
-    entry_of,
-    signs_in,
-    sources_in,
-    text_of,
-)
+from lasting_memory.memory.sources import signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of as file_text
+from lasting_memory.memory.vouches import Vouch
 from lasting_memory.vouching import Evidence
 
 

@@ -45,16 +45,10 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.sources import (
-    Vouch,
-    shown_sources,
-    sources_in,
-    vouch_all_by,
-    vouch_new_as,
-    vouch_new_by,
-)
+from lasting_memory.memory.sources import shown_sources, sources_in
 from lasting_memory.memory.stored_files import stored_file, usage_of
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch, vouch_all_by, vouch_new_as, vouch_new_by
 
 _SOURCE_NAMES: Mapping[Source, Literal["confirmed", "inferred", "unconfirmed"]] = {
     Source.CONFIRMED: "confirmed",

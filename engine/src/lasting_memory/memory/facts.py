@@ -19,7 +19,7 @@ MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 SOURCE = re.compile(
     r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$"
 )
-# The day until which a line holds, at its end and after its source (`memory/ends.py`).
+# The day until which a line holds, at its end and after its source (`memory/dated_lines.py`).
 END = re.compile(r"(?<=\s)\(until ([0-9]{4}-[0-9]{2}-[0-9]{2})\)$")
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")

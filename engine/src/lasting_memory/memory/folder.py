@@ -3,7 +3,7 @@
 A change passes, in this order: the path, the gate (`before_write`), the quota, whether its person
 was forgotten meanwhile, and the journal, which looks again after it put. `make` is a function that
 gives a file's new content for its present one. A `Vouch` says who vouches for the entries of a file,
-which are its lines, or the values of its JSON (`memory/sources.py`).
+which are its lines, or the values of its JSON (`memory/entries.py`).
 """
 
 from collections.abc import Iterable
@@ -15,17 +15,11 @@ from langgraph.store.base import BaseStore, Item
 
 from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, validation
-from lasting_memory.memory.ends import Written
 from lasting_memory.memory.journal import Began, Change, Revision
-from lasting_memory.memory.sources import (
-    Vouch,
-    lowest,
-    signs_in,
-    source_of_change,
-    sources_in,
-    vouch_new_as,
-)
+from lasting_memory.memory.line_times import Written
+from lasting_memory.memory.sources import lowest, signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of
+from lasting_memory.memory.vouches import Vouch, source_of_change, vouch_new_as
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
@@ -88,7 +82,7 @@ class Folder:
         times. `expect` is the id of the only revision that the change may follow, "" for no file
         yet. With `bounded` the limits of the deployment hold for all files together; without,
         whoever calls has held several changes to them. `written` are the times of new lines with an
-        end that were written before now (`memory/ends.py`). `vouch` says who vouches for its
+        end that were written before now (`memory/line_times.py`). `vouch` says who vouches for its
         entries; None: as `vouch_of` for the author.
 
         Raises `MovedError` if the file is at another revision, and `ValueError` if `make`, the

@@ -36,9 +36,9 @@ from lasting_memory.memory.offers import (
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
-from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import deletions, read_file
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import vouch_new_as
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from lasting_memory import days
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.ends import end_of
+from lasting_memory.memory.dated_lines import end_of
 from lasting_memory.memory.folder import check_write, vouch_of
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
 from lasting_memory.memory.journal import Began, lines_of

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lasting_memory.memory.ends import without_end
+from lasting_memory.memory.dated_lines import without_end
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import Revision, edits, lines_of
 from lasting_memory.plain_text import compared

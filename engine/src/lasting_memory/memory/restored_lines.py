@@ -8,7 +8,7 @@ such a day. Functions here say which lines a change of a text drops, and put suc
 from collections.abc import Collection, Sequence
 
 from lasting_memory.memory import journal
-from lasting_memory.memory.ends import DatedLine, dated_lines
+from lasting_memory.memory.dated_lines import DatedLine, dated_lines
 
 
 def new_dated_lines(before: str, after: str) -> list[DatedLine]:

@@ -13,11 +13,13 @@ from typing import NamedTuple
 from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
-from lasting_memory.memory import ends, sources
-from lasting_memory.memory.ends import WRITTEN
+from lasting_memory.memory import line_times, sources
+from lasting_memory.memory.journal.histories import renew_copy
+from lasting_memory.memory.journal.journaled_file import JournaledFile
 from lasting_memory.memory.journal.listing import all_items
-from lasting_memory.memory.journal.writers import Began, put_unless_forgotten
-from lasting_memory.memory.journal.writing import JournaledFile, renew_copy
+from lasting_memory.memory.journal.unjournaled import put_unless_forgotten
+from lasting_memory.memory.journal.writers import Began
+from lasting_memory.memory.line_times import WRITTEN
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -143,9 +145,9 @@ def _with_content(
 
 def _times_of_lines_left(value: Mapping[str, object], content: str) -> dict[str, str]:
     """When the lines of a text were written, as the value of its file or revision says it."""
-    keys_left = ends.times_at(content, "").keys()
+    keys_left = line_times.times_at(content, "").keys()
     times = dict[str, str]()
-    for key, at in ends.stored_times(value).items():
+    for key, at in line_times.stored_times(value).items():
         if key in keys_left:
             times[key] = at
     return times

@@ -21,9 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import days, platform
 from lasting_memory.deployment import Source
-from lasting_memory.memory import ends, sources
-from lasting_memory.memory.ends import WRITTEN, Written
+from lasting_memory.memory import line_times, sources
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
+from lasting_memory.memory.line_times import WRITTEN, Written
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author, StoredAuthor
@@ -40,8 +40,8 @@ class Revision:
     Later ones are larger.
 
     `parents` are ids: first that of the revision before it in the history, then those that were
-    merged into it. `written` says when its lines with an end were written (`memory/ends.py`), and
-    `sources` are its signs.
+    merged into it. `written` says when its lines with an end were written (`memory/line_times.py`),
+    and `sources` are its signs.
     """
 
     number: int
@@ -73,12 +73,12 @@ class Revision:
             modified_at=self.at,
         )
 
-    def text(self) -> ends.Text:
+    def text(self) -> line_times.Text:
         """Its text, with the times of its lines; "" for a deletion, and for what is no text."""
         content = ""
         if self.content is not None and self.encoding == "utf-8":
             content = self.content
-        return ends.Text(content, self.at, self.written)
+        return line_times.Text(content, self.at, self.written)
 
 
 # What a file is before its first revision.
@@ -111,7 +111,7 @@ def next_revision(
         encoding = file["encoding"]
         if encoding == "utf-8":
             content = plain(content)
-            written = ends.times_after_change(base.text(), content, now, times)
+            written = line_times.times_after_change(base.text(), content, now, times)
         if base.content is None:
             created_at = file.get("created_at", now)
     parents = tuple(merged)
@@ -189,7 +189,7 @@ def revision_of_copy(files: Namespace, path: str, item: Item | None) -> Revision
         created_at=file.get("created_at", ""),
         at=file.get("modified_at", ""),
         author=NOTHING.author,
-        written=ends.stored_times(item.value),
+        written=line_times.stored_times(item.value),
         sources=sources.signs_in(item.value),
     )
 
@@ -220,7 +220,7 @@ def outside_change(base: Revision, item: Item | None) -> Revision | None:
     if base.sources:
         known_sources = _sources_of(item.key, base)
         signs = sources.signs_of(item.key, content, known_sources)
-    times = ends.times_of_file(item)
+    times = line_times.times_of_file(item)
     return next_revision(base, file, NOTHING.author, revision_id, times=times, signs=signs)
 
 

@@ -16,7 +16,8 @@ from lasting_memory import platform
 from lasting_memory.deployment import Limits
 from lasting_memory.memory.journal.dropped import dropped_ops, within_bounds
 from lasting_memory.memory.journal.listing import all_items
-from lasting_memory.memory.journal.writers import Began, put_unless_forgotten
+from lasting_memory.memory.journal.unjournaled import put_unless_forgotten
+from lasting_memory.memory.journal.writers import Began
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace

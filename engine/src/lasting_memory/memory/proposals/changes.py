@@ -12,10 +12,11 @@ from deepagents.backends.protocol import FileData
 
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
+from lasting_memory.memory.entries import entries, entry_of
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.restored_lines import with_lines_restored
-from lasting_memory.memory.sources import Vouch, entries, entry_of
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch
 
 # Who vouches for what changes add, by path and entry.
 Sources = Mapping[str, Mapping[str, Source]]

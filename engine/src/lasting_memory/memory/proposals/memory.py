@@ -17,23 +17,21 @@ from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment, Limits, Source
-from lasting_memory.memory import ends, journal
+from lasting_memory.memory import journal, line_times
 from lasting_memory.memory.folder import Folder, check_write, vouch_of
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, Sources, added_sources
-from lasting_memory.memory.proposals.proposal import (
-    Proposal,
-    ShownProposal,
-    WholeChange,
+from lasting_memory.memory.proposals.proposal import Proposal, ShownProposal, WholeChange
+from lasting_memory.memory.proposals.stored_proposals import (
     all_proposals,
     existing_proposal,
     put_proposal,
     with_id,
 )
-from lasting_memory.memory.sources import Vouch, vouch_new_by
 from lasting_memory.memory.stored_files import read_file, stored_file
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch, vouch_new_by
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
@@ -160,7 +158,7 @@ class Memory:
             written: Mapping[str, str] = {}
             try:
                 if written_at:
-                    written = ends.times_at(change.after, written_at)
+                    written = line_times.times_at(change.after, written_at)
                 vouch = _vouch_for(change, author, sources)
                 await folder.change(
                     change.key, change.merged, bounded=False, written=written, vouch=vouch

@@ -1,4 +1,4 @@
-"""A proposal: changes that wait for their person, and what is stored of them.
+"""A proposal: changes that wait for their person, and what is known of those that were decided.
 
 A change is undecided until its person accepts or declines it; then its path is decided. Of what they
 decline the proposal keeps the text, so that it is not proposed again. An entry is what a line says
@@ -7,26 +7,16 @@ without its marks, or a value of a JSON file.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NotRequired, TypedDict, TypeVar
 
-from langgraph.store.base import BaseStore, Item, PutOp
-from pydantic import TypeAdapter, ValidationError
-
-from lasting_memory import platform
 from lasting_memory.deployment import Limits, Source
 from lasting_memory.memory import journal
-from lasting_memory.memory.journal import Began
+from lasting_memory.memory.entries import entry_of, text_of
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, diffs
-from lasting_memory.memory.proposals.proposal_kinds import rules_of
-from lasting_memory.memory.sources import entry_of, text_of
 from lasting_memory.memory.validation import RefusedWrite
-from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, StoredAuthor
-from lasting_memory.people.namespaces import Namespace
-from lasting_memory.platform import lock_of
+from lasting_memory.people.identity import StoredAuthor
 
 # Why a line goes that another one says in other words, in the word for which the page has a sentence.
 REWORDED = "reworded"
@@ -448,80 +438,3 @@ def _changes_beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> l
             further = replace(change, before=before)
             beyond.append(further)
     return beyond
-
-
-# --- In the store
-
-
-_PROPOSALS = TypeAdapter(Proposal)
-
-
-async def put_proposal(place: Namespace, proposal: Proposal) -> PutOp:
-    """The operation that puts a proposal into a person's namespace of proposals."""
-    dump = _PROPOSALS.dump_python
-    value = await platform.in_thread(dump, proposal, mode="json")
-    return PutOp(place, proposal.id, value, index=False)
-
-
-async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
-    """A person's proposals in all their memories, with those that were decided, oldest first. A
-    damaged one is left out.
-    """
-    place = namespaces.proposals(actor)
-    items = await journal.all_items(store, place)
-    return await proposals_in(items)
-
-
-async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
-    """Take what came of these conversations, which were deleted, out of a person's proposals that
-    end with them (`KindRules.ends_with_conversations`).
-    """
-    place = namespaces.proposals(actor)
-    began = Began(actor)
-    ids = set(gone)
-    for touched in await all_proposals(store, actor):
-        if ids.isdisjoint(touched.threads):
-            continue
-        async with lock_of("deciding", touched.id):
-            present = await all_proposals(store, actor)
-            proposal = with_id(present, touched.id)
-            if proposal is None or not proposal.changes:
-                continue
-            if not rules_of(proposal.kind).ends_with_conversations:
-                continue
-            remaining = await platform.in_thread(proposal.without_threads, ids)
-            if remaining.is_empty():
-                op = PutOp(place, proposal.id, None)
-            else:
-                op = await put_proposal(place, remaining)
-            await journal.put_unless_forgotten(store, [op], began)
-
-
-async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
-    """The proposals in a person's items, oldest first. A damaged one is left out."""
-    proposals = list[Proposal]()
-    for item in items:
-        with suppress(ValidationError):
-            proposal = await platform.in_thread(_PROPOSALS.validate_python, item.value)
-            proposals.append(proposal)
-    proposals.sort(key=lambda proposal: proposal.at)
-    return proposals
-
-
-def with_id(proposals: Iterable[Proposal], proposal_id: str) -> Proposal | None:
-    """The proposal of this id; None if there is none."""
-    for proposal in proposals:
-        if proposal.id == proposal_id:
-            return proposal
-    return None
-
-
-def existing_proposal(proposals: Iterable[Proposal], proposal_id: str) -> Proposal:
-    """The proposal of this id. Raises `UnknownProposalError`."""
-    proposal = with_id(proposals, proposal_id)
-    if proposal is None:
-        start = proposal_id[:40]
-        raise UnknownProposalError(
-            f"There is no proposal {start!r}; GET /memory/proposals lists them."
-        )
-    return proposal
