@@ -48,7 +48,7 @@ from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.folder import Folder, source_of_write, sources_of_files, vouch_of
 from lasting_memory.memory.journal import Began, Change, Revision
-from lasting_memory.memory.line_times import Written
+from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.new_memory import FIRST_FILES_SECONDS, own_first_files
 from lasting_memory.memory.new_memory import starting_memory as starting_memory  # noqa: PLC0414  # beside `starting_files`
 from lasting_memory.memory.proposals import Memory
@@ -378,7 +378,7 @@ class ScopedFiles(StoreBackend):
         change: Change,
         expect: str | None = None,
         *,
-        written: Written = MappingProxyType({}),
+        written: LineTimes = MappingProxyType({}),
         vouch: Vouch | None = None,
     ) -> Revision:
         """Change a file. `written` and `vouch` are as `Folder.change` has them.
@@ -396,12 +396,12 @@ class ScopedFiles(StoreBackend):
         change: Change,
         expect: str | None = None,
         *,
-        written: Written = MappingProxyType({}),
+        written: LineTimes = MappingProxyType({}),
         vouch: Vouch | None = None,
     ) -> Revision:
         """Change a file that may be written."""
         folder = self._folder()
-        return await folder.change(path, change, expect=expect, written=written, vouch=vouch)
+        return await folder.change(path, change, expect=expect, times=written, vouch=vouch)
 
     def _folder(self) -> Folder:
         """The folder of these files, for a write."""
@@ -976,7 +976,7 @@ async def starting_files(
     folder = Folder(deployment, store, own, "/memories", author, began)
     for key, text in texts.items():
         try:
-            await folder.change(key, _new(text), expect="", bounded=False)
+            await folder.change(key, _new(text), expect="", is_bounded=False)
         except (RefusedWrite, journal.MovedError) as error:  # moved: another run has written it
             logger.warning("A new memory starts without seeds/memories%s: %r", key, error)
     return texts

@@ -48,7 +48,7 @@ from lasting_memory.consolidation.taken_back import (
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, control_ops, controls_of
-from lasting_memory.memory.line_times import WRITTEN
+from lasting_memory.memory.line_times import TIMES_FIELD
 from lasting_memory.memory.proposals import Changed, Declined, Memory, rules_of, texts
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import owned_by, rank, threads_by_id
@@ -287,7 +287,7 @@ class Draft:
             value: dict[str, object] = {**file}
             written = self.expired.written.get(key)
             if written is not None:
-                value[WRITTEN] = dict(written)
+                value[TIMES_FIELD] = dict(written)
             op = PutOp(self.memory.files, key, value)
             ops.append(op)
         copy = InMemoryStore()

@@ -152,7 +152,7 @@ async def confirm_lines_in_memory(draft: Draft) -> None:
     )
     for key, entries_of_file in confirmed.items():
         vouch = _vouch_confirming(entries_of_file)
-        await folder.change(key, _unchanged, bounded=False, vouch=vouch)
+        await folder.change(key, _unchanged, is_bounded=False, vouch=vouch)
 
 
 def _confirmed_now(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:

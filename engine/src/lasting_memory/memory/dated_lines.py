@@ -62,7 +62,7 @@ def dated_lines(text: str) -> list[DatedLine]:
     """
     if not may_have_ends(text):
         return []
-    dated = list[DatedLine]()
+    lines_with_end = list[DatedLine]()
     lines = without_comments(text, line_breaks=True).split("\n")
     for line in content_lines(lines):
         if line.is_heading or line.raw:
@@ -80,10 +80,10 @@ def dated_lines(text: str) -> list[DatedLine]:
             day=day,
             fact=fact,
         )
-        dated.append(dated_line)
-        if len(dated) == MAX_ENDS:
+        lines_with_end.append(dated_line)
+        if len(lines_with_end) == MAX_ENDS:
             break
-    return dated
+    return lines_with_end
 
 
 def _key(fact: str, day: date) -> str:

@@ -16,7 +16,7 @@ from lasting_memory import days
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.dated_lines import dated_lines, may_have_ends
 from lasting_memory.memory.facts import without_comments
-from lasting_memory.memory.line_times import Written, changed_at, stored_times
+from lasting_memory.memory.line_times import LineTimes, changed_at, stored_times
 from lasting_memory.memory.stored_files import text_of
 
 # Characters of a line that is named to a model, and lines that are named.
@@ -44,8 +44,8 @@ def present_day(d: Deployment, profile: str | None) -> Day | None:
     """
     if not d.ends:
         return None
-    known_profile = profile if d.profile else None
-    zone = days.zone_of(known_profile)
+    profile_text = profile if d.profile else None
+    zone = days.zone_of(profile_text)
     return Day.now(zone)
 
 
@@ -57,7 +57,7 @@ class End(NamedTuple):
     is_over: bool
 
 
-def ends_of_text(text: str, written: Written, changed_at: str, day: Day) -> list[End]:
+def ends_of_text(text: str, times: LineTimes, changed_at: str, day: Day) -> list[End]:
     """The lines of a text whose end counts. Blocks.
 
     `changed_at` is the time of a line of which nobody noted when it was written: the last change of
@@ -65,7 +65,7 @@ def ends_of_text(text: str, written: Written, changed_at: str, day: Day) -> list
     """
     ends = list[End]()
     for line in dated_lines(text):
-        written_at = written.get(line.key, changed_at)
+        written_at = times.get(line.key, changed_at)
         written_on = days.day_of(written_at, day.zone)
         last_day = line.day.isoformat()
         if not written_on or last_day < written_on:
@@ -93,7 +93,7 @@ def ends_of_file(item: Item, day: Day | None) -> list[End]:
         return []
     return ends_of_text(
         text,
-        written=stored_times(item.value),
+        times=stored_times(item.value),
         changed_at=changed_at(item),
         day=day,
     )
@@ -138,11 +138,11 @@ def note_of_over(text: str, numbers: frozenset[int]) -> str:
         line = lines[number].strip()
         beginning = line[:_NAMED_CHARS]
         quotations.append(repr(beginning))
-    which = "; ".join(quotations)
+    quoted_lines = "; ".join(quotations)
     not_named = len(numbers) - len(first_numbers)
     if not_named:
-        which = f"{which} and {not_named} more"
+        quoted_lines = f"{quoted_lines} and {not_named} more"
     return (
-        f"[Over, because their day has passed: {which}. Prompts and searches leave "
+        f"[Over, because their day has passed: {quoted_lines}. Prompts and searches leave "
         "them out. They stay in the file until the person wants them gone; edit_file takes one out.]"
     )

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore, Item
 from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, validation
 from lasting_memory.memory.journal import Began, Change, Revision
-from lasting_memory.memory.line_times import Written
+from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.sources import lowest, signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.vouches import Vouch, source_of_change, vouch_new_as
@@ -72,16 +72,16 @@ class Folder:
         make: Change,
         *,
         expect: str | None = None,
-        bounded: bool = True,
-        written: Written = MappingProxyType({}),
+        is_bounded: bool = True,
+        times: LineTimes = MappingProxyType({}),
         vouch: Vouch | None = None,
     ) -> Revision:
         """Change a file. Returns the newest revision, in which the change is.
 
         `make` gives the new file for the present one, None for a deletion; it may be asked several
         times. `expect` is the id of the only revision that the change may follow, "" for no file
-        yet. With `bounded` the limits of the deployment hold for all files together; without,
-        whoever calls has held several changes to them. `written` are the times of new lines with an
+        yet. With `is_bounded` the limits of the deployment hold for all files together; without,
+        whoever calls has held several changes to them. `times` are the times of new lines with an
         end that were written before now (`memory/line_times.py`). `vouch` says who vouches for its
         entries; None: as `vouch_of` for the author.
 
@@ -98,11 +98,11 @@ class Folder:
             path,
             make=self.gated(path, make, vouch),
             author=self.author,
-            bounded=bounded,
+            is_bounded=is_bounded,
             expect=expect,
             began=self.began,
             limits=self.deployment.limits,
-            written=written,
+            times=times,
             vouch=vouch,
         )
 
@@ -113,19 +113,19 @@ class Folder:
         who_vouches = vouch or vouch_of(self.author)
         shown_path = f"{self.route}{path}"
 
-        def gated(before: FileData | None) -> FileData | None:
+        def gated(old_file: FileData | None) -> FileData | None:
             # Plain before the checks: they see what is kept.
-            made = make(before)
-            after = _plain(made)
+            raw_file = make(old_file)
+            new_file = _plain(raw_file)
             check_write(
                 self.deployment,
                 shown_path,
-                before,
-                after,
+                old_file,
+                new_file,
                 self.author,
                 vouch=who_vouches,
             )
-            return after
+            return new_file
 
         return gated
 

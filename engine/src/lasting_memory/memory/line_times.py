@@ -1,7 +1,7 @@
 """When lines with an end were written: their times, by their keys (`dated_lines.py`).
 
-The times are kept beside the file, in its revision and in its copy (`Written`): a line keeps its time
-wherever it moves, and however it is worded.
+The times are kept beside the file, in its revision and in its copy (`LineTimes`): a line keeps its
+time wherever it moves, and however it is worded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ from lasting_memory.memory.stored_files import text_of
 from lasting_memory.words import pieces
 
 # The times of lines with an end, in ISO format, UTC, by the keys of the lines.
-Written = Mapping[str, str]
-# The field of a file's value in the store, and of its revisions, with `Written`.
-WRITTEN = "written"
+LineTimes = Mapping[str, str]
+# The field of a file's value in the store, and of its revisions, with `LineTimes`.
+TIMES_FIELD = "written"
 # Lines with one day with which a line is compared, to find the one whose place it takes.
 _COMPARED = 50
 
@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
     content: str
     at: str
-    written: Written = MappingProxyType({})
+    times: LineTimes = MappingProxyType({})
 
 
 def times_at(content: str, at: str) -> dict[str, str]:
@@ -36,75 +36,77 @@ def times_at(content: str, at: str) -> dict[str, str]:
     return {line.key: at for line in dated_lines(content)}
 
 
-def times_after_change(before: Text, content: str, at: str, known: Written) -> dict[str, str]:
+def times_after_change(
+    text_before: Text, content: str, at: str, known_times: LineTimes
+) -> dict[str, str]:
     """The times of the lines of a text that takes another's place at this time. Blocks.
 
-    A line that stood there keeps its time. `known` are the times of lines that stood elsewhere, or
-    earlier. A line in place of another with the same day, which the change takes out, keeps that
-    one's time: it is the same fact in other words.
+    A line that stood there keeps its time. `known_times` are the times of lines that stood
+    elsewhere, or earlier. A line in place of another with the same day, which the change takes out,
+    keeps that one's time: it is the same fact in other words.
     """
     lines_after = dated_lines(content)
     if not lines_after:
         return {}
-    lines_before = dated_lines(before.content)
+    lines_before = dated_lines(text_before.content)
     times_before = dict[str, str]()
     for line in lines_before:
-        times_before[line.key] = before.written.get(line.key, before.at)
+        times_before[line.key] = text_before.times.get(line.key, text_before.at)
     keys_after = {line.key for line in lines_after}
     taken_out = [line for line in lines_before if line.key not in keys_after]
     times = dict[str, str]()
     for line in lines_after:
         key = line.key
-        replaced = _most_alike(line, taken_out)
+        replaced_line = _most_alike(line, taken_out)
         if key in times_before:
             times[key] = times_before[key]
-        elif key in known:
-            times[key] = known[key]
-        elif replaced is not None:
-            times[key] = times_before[replaced.key]
+        elif key in known_times:
+            times[key] = known_times[key]
+        elif replaced_line is not None:
+            times[key] = times_before[replaced_line.key]
         else:
             times[key] = at
     return times
 
 
-def _most_alike(line: DatedLine, others: Iterable[DatedLine]) -> DatedLine | None:
+def _most_alike(line: DatedLine, candidates: Iterable[DatedLine]) -> DatedLine | None:
     """Of the other lines with the same day the one that has most words in common; None if no other
     line has this day.
     """
-    with_its_day = [other for other in others if other.day == line.day]
+    with_its_day = [candidate for candidate in candidates if candidate.day == line.day]
     words = set(pieces(line.fact))
     most_alike = None
     most_words = -1
-    for other in with_its_day[:_COMPARED]:
-        other_words = pieces(other.fact)
-        in_common = words.intersection(other_words)
+    for candidate in with_its_day[:_COMPARED]:
+        candidate_words = pieces(candidate.fact)
+        in_common = words.intersection(candidate_words)
         if len(in_common) > most_words:
-            most_alike = other
+            most_alike = candidate
             most_words = len(in_common)
     return most_alike
 
 
-def lines_of_unknown_time(before: Text, content: str, known: Written) -> set[str]:
+def lines_of_unknown_time(text_before: Text, content: str, known_times: LineTimes) -> set[str]:
     """The keys of lines that are new in a text and whose day had passed when they were written, as
     far as that is known: either they are history, or they stood in this memory before. Blocks.
     """
     today = days.now().date().isoformat()
-    keys_before = {line.key for line in dated_lines(before.content)}
-    unknown = set[str]()
+    keys_before = {line.key for line in dated_lines(text_before.content)}
+    unknown_keys = set[str]()
     for line in dated_lines(content):
         if line.key in keys_before:
             continue
-        written_at = known.get(line.key, today)
+        written_at = known_times.get(line.key, today)
         written_on = written_at[: len(today)]
         if line.day.isoformat() <= written_on:
-            unknown.add(line.key)
-    return unknown
+            unknown_keys.add(line.key)
+    return unknown_keys
 
 
-def earlier_times(one: Written, other: Written) -> dict[str, str]:
+def earlier_times(base_times: LineTimes, further_times: LineTimes) -> dict[str, str]:
     """The times of all these lines: the earlier one of a line that has two."""
-    times = dict(one)
-    for key, at in other.items():
+    times = dict(base_times)
+    for key, at in further_times.items():
         other_time = times.get(key, at)
         times[key] = min(at, other_time)
     return times
@@ -122,8 +124,8 @@ def first_times(items: Iterable[Item], keys: set[str]) -> dict[str, str]:
         of_revision = stored_times(revision)
         for key in keys & of_revision.keys():
             at = of_revision[key]
-            first = times.get(key, at)
-            times[key] = min(at, first)
+            first_time = times.get(key, at)
+            times[key] = min(at, first_time)
     return times
 
 
@@ -131,11 +133,11 @@ def stored_times(value: Mapping[str, object]) -> dict[str, str]:
     """The times of lines that a stored file or revision has; {} where it says nothing that can be
     read.
     """
-    written = value.get(WRITTEN)
-    if not isinstance(written, Mapping):
+    stored_value = value.get(TIMES_FIELD)
+    if not isinstance(stored_value, Mapping):
         return {}
     times = dict[str, str]()
-    for key, at in written.items():
+    for key, at in stored_value.items():
         if isinstance(key, str) and isinstance(at, str):
             times[key] = at
     return times

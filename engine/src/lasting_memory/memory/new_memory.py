@@ -63,17 +63,17 @@ def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
     """What `Deployment.first_files` gives this person, by key. Raises `SeedError` for what may not
     be written. Blocks.
     """
-    returned = deployment.first_files(actor) if deployment.first_files else {}
-    if not isinstance(returned, Mapping):
+    own_texts = deployment.first_files(actor) if deployment.first_files else {}
+    if not isinstance(own_texts, Mapping):
         raise SeedError(
-            f"first_files returned {returned!r:.80}; return texts by path, such as {{'/memories/preferences.md': ...}}."
+            f"first_files returned {own_texts!r:.80}; return texts by path, such as {{'/memories/preferences.md': ...}}."
         )
-    if len(returned) > deployment.limits.max_files:
+    if len(own_texts) > deployment.limits.max_files:
         raise SeedError(
-            f"first_files returned {len(returned):,} files; return {deployment.limits.max_files:,} at most."
+            f"first_files returned {len(own_texts):,} files; return {deployment.limits.max_files:,} at most."
         )
     texts = dict[str, str]()
-    for path, text in returned.items():
+    for path, text in own_texts.items():
         key = _key_of_first_file(path, text)
         texts[key] = plain(text)
         try:
@@ -88,8 +88,8 @@ def own_first_files(deployment: Deployment, actor: Actor) -> Mapping[str, str]:
             raise SeedError(
                 f"first_files returned a file that cannot be written. {error}"
             ) from None
-    everything = {**starting_memory(deployment.folder), **texts}
-    contents = list(everything.values())
+    all_texts = {**starting_memory(deployment.folder), **texts}
+    contents = list(all_texts.values())
     check_quota("first_files", contents, deployment.limits)
     return texts
 

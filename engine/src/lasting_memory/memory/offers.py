@@ -218,11 +218,11 @@ async def deciding(store: BaseStore, place: Namespace, offer_id: str) -> AsyncIt
     """
     async with lock_of("offer", offer_id):
         claim_key = f"{offer_id} {uuid4().hex}"
-        now = datetime.now(UTC)
-        claim = {"claims": offer_id, "at": _iso(now)}
+        present_time = datetime.now(UTC)
+        claim = {"claims": offer_id, "at": _iso(present_time)}
         try:
             await store.aput(place, claim_key, claim, index=False)
-            is_alone = await _drop_old_claims(store, place, offer_id, claim_key, now)
+            is_alone = await _drop_old_claims(store, place, offer_id, claim_key, present_time)
             if not is_alone:
                 start = offer_id[:40]
                 raise DecidedError(
@@ -235,12 +235,12 @@ async def deciding(store: BaseStore, place: Namespace, offer_id: str) -> AsyncIt
 
 
 async def _drop_old_claims(
-    store: BaseStore, place: Namespace, offer_id: str, claim_key: str, now: datetime
+    store: BaseStore, place: Namespace, offer_id: str, claim_key: str, present_time: datetime
 ) -> bool:
     """Delete the claims of an offer that hold no more. Returns whether none but the one with this
     key is left.
     """
-    holds_since = _iso(now - _CLAIMED)
+    holds_since = _iso(present_time - _CLAIMED)
     filters = {"claims": offer_id}
     is_alone = True
     deletions = list[PutOp]()
@@ -260,19 +260,19 @@ def _iso(at: datetime) -> str:
     return at.isoformat(timespec="microseconds")  # one width, so that texts compare as times
 
 
-def added_line(before: FileData | None, path: str, text: str) -> FileData:
+def added_line(file: FileData | None, path: str, text: str) -> FileData:
     """A file of a group with a line at its end. What stands there already is not added again.
 
     Raises `RefusedWrite` for a file that is no text.
     """
     content = ""
-    if before is not None:
-        if before["encoding"] != "utf-8":
+    if file is not None:
+        if file["encoding"] != "utf-8":
             raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
-        content = before["content"]
-        present = map(wording, lines_of(content))
-        if wording(text) in present:
-            return before
+        content = file["content"]
+        wordings = map(wording, lines_of(content))
+        if wording(text) in wordings:
+            return file
     if content and not content.endswith("\n"):
         content = f"{content}\n"
     with_line = f"{content}- {text}\n"
@@ -301,24 +301,24 @@ class OffersOfPerson:
 
     async def all(self) -> list[Offer]:
         """Those that are prepared or open, and the last that were decided, oldest first."""
-        counted = await self._counted()
-        return counted.counting
+        offers = await self._counted()
+        return offers.counting
 
     async def _counted(self) -> _Counted:
         """The offers by whether they count. An open one counts no more if its item in the group's
         namespace is gone, or if membership was not proved for long. A decided one has its decision.
         """
-        stored = await self._stored()
-        group_offers = await self._group_offers(stored)
+        own_offers = await self._stored()
+        group_offers = await self._group_offers(own_offers)
         counting = list[Offer]()
         stale = list[Offer]()
-        for offer in stored:
+        for offer in own_offers:
             group_offer = group_offers.get(offer.id)
             if offer.status != "open":
                 counting.append(offer)
             elif group_offer and group_offer.decided:
-                decided = replace(offer, status=group_offer.decided)
-                counting.append(decided)
+                decided_offer = replace(offer, status=group_offer.decided)
+                counting.append(decided_offer)
             elif group_offer and offer.is_proved():
                 counting.append(offer)
             else:
@@ -329,14 +329,14 @@ class OffersOfPerson:
         """What the groups' namespaces say of the open ones of these offers, by their ids. None of an
         offer whose item is gone.
         """
-        opened = _with_status(offers, "open")
+        open_offers = _with_status(offers, "open")
         gets = list[GetOp]()
-        for offer in opened:
+        for offer in open_offers:
             get = offer.read_group_item(self.author)
             gets.append(get)
         items = await self.store.abatch(gets)
         group_offers = dict[str, GroupOffer | None]()
-        for offer, item in zip(opened, items, strict=True):
+        for offer, item in zip(open_offers, items, strict=True):
             group_offers[offer.id] = group_offer_in(item)
         return group_offers
 
@@ -358,12 +358,12 @@ class OffersOfPerson:
         """
         await self._check(folder, own_line)
         async with lock_of("offers", self.author):
-            stored = await self._stored()
-            prepared = _with_status(stored, "prepared")
-            same = _same(prepared, folder, own_line)
-            if same:
-                return same[0]
-            count = len(prepared)
+            own_offers = await self._stored()
+            prepared_offers = _with_status(own_offers, "prepared")
+            same_offers = _same(prepared_offers, folder, own_line)
+            if same_offers:
+                return same_offers[0]
+            count = len(prepared_offers)
             if count >= MAX_PREPARED:
                 raise RefusedWrite(
                     f"{count} prepared offers wait for the person, and {MAX_PREPARED} may; tell them so."
@@ -383,12 +383,12 @@ class OffersOfPerson:
         """
         await self._check(folder, own_line)
         async with lock_of("offers", self.author):
-            counted = await self._counted()
-            opened = self._open_to(folder, counted.counting)
-            same = _same(opened, folder, own_line)
-            if same:
-                return same[0]
-            if len(opened) >= MAX_OPEN:
+            offers = await self._counted()
+            open_offers = self._open_to(folder, offers.counting)
+            same_offers = _same(open_offers, folder, own_line)
+            if same_offers:
+                return same_offers[0]
+            if len(open_offers) >= MAX_OPEN:
                 raise _too_many(folder)
             offer = _new_offer(folder, own_line, "open", keep=keep)
             group_offer = self._group_offer(offer)
@@ -396,9 +396,9 @@ class OffersOfPerson:
             # The person's own first: what is offered does not count without it.
             own_op = put_offer(self.author, offer)
             group_op = put_group_offer(place, group_offer)
-            replaced = _replaced(counted.counting, folder, own_line)
-            needless = counted.stale + replaced
-            deletions = self._deletions(needless)
+            replaced_offers = _replaced(offers.counting, folder, own_line)
+            needless_offers = offers.stale + replaced_offers
+            deletions = self._deletions(needless_offers)
             await self._put([own_op, group_op, *deletions])
             await self._take_back_if_too_many(folder, offer)
             return offer
@@ -408,36 +408,36 @@ class OffersOfPerson:
 
         `unconfirmed` is about the line: nobody vouches for what it says.
         """
-        now = days.now()
+        present_time = days.now()
         return GroupOffer(
             id=offer.id,
             author=self.author.user_id,
             text=offer.text,
-            day=f"{now:%Y-%m-%d}",
+            day=f"{present_time:%Y-%m-%d}",
             unconfirmed=offer.unconfirmed,
         )
 
     def _open_to(self, folder: GroupFolder, offers: Iterable[Offer]) -> list[Offer]:
         """Those of these offers that wait for a group."""
         group = folder.files[-1]
-        opened = _with_status(offers, "open")
-        waiting = list[Offer]()
-        for offer in opened:
+        open_offers = _with_status(offers, "open")
+        waiting_offers = list[Offer]()
+        for offer in open_offers:
             place = offer.place(self.author)
             if place[-1] == group:
-                waiting.append(offer)
-        return waiting
+                waiting_offers.append(offer)
+        return waiting_offers
 
     async def _take_back_if_too_many(self, folder: GroupFolder, offer: Offer) -> None:
         """Delete an offer that was just put, and raise `RefusedWrite`, if another process put the
         last one that may wait meanwhile.
         """
-        counting = await self.all()
-        opened = self._open_to(folder, counting)
-        oldest = opened[:MAX_OPEN]
+        counting_offers = await self.all()
+        open_offers = self._open_to(folder, counting_offers)
+        oldest = open_offers[:MAX_OPEN]
         if len(oldest) < MAX_OPEN:
             return
-        may_wait = {other.id for other in oldest}
+        may_wait = {waiting_offer.id for waiting_offer in oldest}
         if offer.id not in may_wait:
             await self._delete([offer])
             raise _too_many(folder)
@@ -471,8 +471,8 @@ class OffersOfPerson:
 
     async def withdraw_all(self) -> None:
         """Take all that is offered out of the groups' namespaces. The person is being forgotten."""
-        stored = await self._stored()
-        deletions = self._group_deletions(stored)
+        own_offers = await self._stored()
+        deletions = self._group_deletions(own_offers)
         await self.store.abatch(deletions)
 
     async def prove(self, claims: Mapping[str, str]) -> None:
@@ -480,32 +480,32 @@ class OffersOfPerson:
 
         Open offers to groups to which they do not belong any more go.
         """
-        stored = await self._stored()
-        of_groups_left = list[Offer]()
-        proved = list[Offer]()
-        for offer in _with_status(stored, "open"):
+        own_offers = await self._stored()
+        offers_to_groups_left = list[Offer]()
+        proved_offers = list[Offer]()
+        for offer in _with_status(own_offers, "open"):
             value = claims.get(offer.claim)
             if value == offer.group:
-                proved.append(offer)
+                proved_offers.append(offer)
             else:
-                of_groups_left.append(offer)
-        await self._delete(of_groups_left)
-        now = datetime.now(UTC)
-        noted_lately = _iso(now - _NOTED_AGAIN)
-        for offer in proved:
+                offers_to_groups_left.append(offer)
+        await self._delete(offers_to_groups_left)
+        present_time = datetime.now(UTC)
+        noted_lately = _iso(present_time - _NOTED_AGAIN)
+        for offer in proved_offers:
             if offer.proved_at < noted_lately:
-                await self._note_proof(offer, _iso(now))
+                await self._note_proof(offer, _iso(present_time))
 
     async def _note_proof(self, offer: Offer, at: str) -> None:
         """Note in an own item when membership was proved, unless the item was changed meanwhile."""
         place = self._place
         async with lock_of("offer", offer.id):
             item = await self.store.aget(place, offer.id)
-            present = offers_in([item])
-            if present != [offer]:
+            present_offers = offers_in([item])
+            if present_offers != [offer]:
                 return
-            proved = replace(offer, proved_at=at)
-            op = put_offer(self.author, proved)
+            proved_offer = replace(offer, proved_at=at)
+            op = put_offer(self.author, proved_offer)
             await journal.put_unless_forgotten(self.store, [op], self.began)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
@@ -513,14 +513,14 @@ class OffersOfPerson:
 
         With `dry_run` it only counts. What a group has accepted is the group's.
         """
-        saying = list[Offer]()
+        offers_of_fact = list[Offer]()
         for offer in await self._stored():
             texts = (offer.text, offer.line)
             if any(map(fact.is_in, texts)):
-                saying.append(offer)
+                offers_of_fact.append(offer)
         if not dry_run:
-            await self._delete(saying)
-        return len(saying)
+            await self._delete(offers_of_fact)
+        return len(offers_of_fact)
 
     async def _delete(self, offers: Sequence[Offer]) -> None:
         """Delete both items of these offers, whatever was forgotten meanwhile."""
@@ -535,8 +535,8 @@ class OffersOfPerson:
 
     def _group_deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
         """The deletions of the groups' items of the open ones of these offers."""
-        opened = _with_status(offers, "open")
-        return [offer.delete_group_item(self.author) for offer in opened]
+        open_offers = _with_status(offers, "open")
+        return [offer.delete_group_item(self.author) for offer in open_offers]
 
     async def _put(self, ops: Sequence[PutOp]) -> None:
         """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
@@ -552,12 +552,12 @@ class OffersOfPerson:
                 "offer it.",
                 kind="offer_over",
             )
-        before = await read_file(self.store, folder.files, ACCEPTED_KEY)
+        file_before = await read_file(self.store, folder.files, ACCEPTED_KEY)
         path = folder.accepted_path
-        after = added_line(before, path, text)
+        file_after = added_line(file_before, path, text)
         author = Author("person", self.author.user_id)
         vouch = vouch_of(author)
-        check_write(self.deployment, path, before, after, author, vouch=vouch)
+        check_write(self.deployment, path, file_before, file_after, author, vouch=vouch)
 
 
 async def note_groups(
@@ -608,11 +608,11 @@ def _new_offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: 
 
 def _replaced(offers: Sequence[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that a new one takes the place of, and the oldest decided ones."""
-    prepared = _with_status(offers, "prepared")
-    same = _same(prepared, folder, own_line)
-    decided = _with_status(offers, *_DECIDED)
-    oldest = decided[:-_DECIDED_KEPT]
-    return same + oldest
+    prepared_offers = _with_status(offers, "prepared")
+    same_offers = _same(prepared_offers, folder, own_line)
+    decided_offers = _with_status(offers, *_DECIDED)
+    oldest = decided_offers[:-_DECIDED_KEPT]
+    return same_offers + oldest
 
 
 def _with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
@@ -622,9 +622,9 @@ def _with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
 def _same(offers: Iterable[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
     """Those of these offers that have the text of a line, for a group."""
     line_wording = wording(own_line.text)
-    same = list[Offer]()
+    same_offers = list[Offer]()
     for offer in offers:
         is_same_text = wording(offer.text) == line_wording
         if is_same_text and offer.is_for(folder):
-            same.append(offer)
-    return same
+            same_offers.append(offer)
+    return same_offers

@@ -298,13 +298,13 @@ class _Reader:
 
     def _result_or_refusal(
         self,
-        read: Callable[Arguments, Result],
+        reader: Callable[Arguments, Result],
         *arguments: Arguments.args,
         **options: Arguments.kwargs,
     ) -> Result | None:
         """What a function returns. Where it raises `SeedError`, None: this refuses the folder."""
         try:
-            return read(*arguments, **options)
+            return reader(*arguments, **options)
         except SeedError as error:
             self._refuse(str(error))
             return None

@@ -67,12 +67,12 @@ def files_below(folder: Path) -> list[Path]:
 
 def folders_in(path: Path) -> list[Path]:
     """The folders in a folder, but those whose names begin with an underscore. Raises as `paths_in`."""
-    below = list[Path]()
+    folders = list[Path]()
     for folder in paths_in(path):
         has_underscore = folder.name.startswith("_")
         if folder.is_dir() and not has_underscore:
-            below.append(folder)
-    return below
+            folders.append(folder)
+    return folders
 
 
 def shared_seeds(deployment: Deployment) -> list[str]:
@@ -135,8 +135,8 @@ def read_value(path: Path, *, is_text: bool) -> FileData:
     except UnicodeDecodeError:
         if is_text:
             raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
-        encoded = base64.b64encode(raw).decode()
-        return create_file_data(encoded, encoding="base64")
+        base64_text = base64.b64encode(raw).decode()
+        return create_file_data(base64_text, encoding="base64")
     return create_file_data(plain(text))
 
 
@@ -150,7 +150,7 @@ def check_quota(source: object, contents: list[str], limits: Limits) -> None:
     count = len(contents)
     if count <= limits.max_files and size <= limits.max_bytes:
         return
-    most = f"{limits.max_files} files and {limits.max_bytes:,} bytes are the limit"
+    quota = f"{limits.max_files} files and {limits.max_bytes:,} bytes are the limit"
     raise SeedError(
-        f"{source} has {count} files with {size:,} bytes for one person, and {most}; seed fewer."
+        f"{source} has {count} files with {size:,} bytes for one person, and {quota}; seed fewer."
     )

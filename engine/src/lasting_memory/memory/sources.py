@@ -128,10 +128,10 @@ def merged(
     """
     sources = dict(ours)
     for entry, source in theirs.items():
-        before = base.get(entry)
-        mine = ours.get(entry)
-        if mine is None or mine == before:
+        base_source = base.get(entry)
+        our_source = ours.get(entry)
+        if our_source is None or our_source == base_source:
             sources[entry] = source
-        elif source != before:
-            sources[entry] = lowest([mine, source])
+        elif source != base_source:
+            sources[entry] = lowest([our_source, source])
     return sources

@@ -16,16 +16,16 @@ from lasting_memory.memory.sources import lowest, sources_in
 Vouch = Callable[[str, Source | None], Source]
 
 
-def keep_known(_: str, known: Source | None) -> Source:
+def keep_known(_: str, source_before: Source | None) -> Source:
     """The `Vouch` of a write of which nothing is known: what stands there keeps its source."""
-    return known or Source.INFERRED
+    return source_before or Source.INFERRED
 
 
 def vouch_new_as(source: Source) -> Vouch:
     """The `Vouch` of a write whose new entries all have this source."""
 
-    def vouch(_: str, known: Source | None) -> Source:
-        return known or source
+    def vouch(_: str, source_before: Source | None) -> Source:
+        return source_before or source
 
     return vouch
 
@@ -35,12 +35,12 @@ def vouch_new_by(sources: Mapping[str, Source], otherwise: Vouch = keep_known) -
     entries that `sources` lacks.
     """
 
-    def vouch(entry: str, known: Source | None) -> Source:
-        if known:
-            return known
+    def vouch(entry: str, source_before: Source | None) -> Source:
+        if source_before:
+            return source_before
         if entry in sources:
             return sources[entry]
-        return otherwise(entry, known)
+        return otherwise(entry, source_before)
 
     return vouch
 
@@ -50,10 +50,10 @@ def vouch_all_by(sources: Mapping[str, Source], otherwise: Vouch) -> Vouch:
     of entries that `sources` lacks.
     """
 
-    def vouch(entry: str, known: Source | None) -> Source:
+    def vouch(entry: str, source_before: Source | None) -> Source:
         if entry in sources:
             return sources[entry]
-        return otherwise(entry, known)
+        return otherwise(entry, source_before)
 
     return vouch
 
@@ -62,10 +62,10 @@ def vouched(
     path: str, before: str | None, signs: str, after: str | None, vouch: Vouch
 ) -> dict[str, Source]:
     """Who vouches for the entries of a file after a change. `signs` are those before it. Blocks."""
-    known = sources_in(path, before, signs)
+    sources_before = sources_in(path, before, signs)
     sources = dict[str, Source]()
     for entry in entries(path, after or ""):
-        source_before = known.get(entry)
+        source_before = sources_before.get(entry)
         sources[entry] = vouch(entry, source_before)
     return sources
 
@@ -77,10 +77,10 @@ def source_of_change(
     Blocks.
     """
     old_entries = entries(path, before or "")
-    known = set(old_entries)
+    known_entries = set(old_entries)
     of_new_entries = list[Source]()
     for entry in entries(path, after or ""):
-        if entry not in known:
+        if entry not in known_entries:
             source = vouch(entry, None)
             of_new_entries.append(source)
     if not of_new_entries:

@@ -151,7 +151,7 @@ def _counts(table: Rows, postings: Rows, question: Question, times: Numbers) -> 
     return word_counts(question.words, terms, places, document_count, times)
 
 
-def _best(scores: Floats, ties: Integers, most: int) -> list[int]:
+def _best(scores: Floats, ties: Integers, limit: int) -> list[int]:
     """The places of the best scores above 0, best first, at most so many.
 
     Of equal scores the one with the larger value in `ties` comes first.
@@ -159,7 +159,7 @@ def _best(scores: Floats, ties: Integers, most: int) -> list[int]:
     keys = (ties, scores)
     worst_first = np.lexsort(keys)
     best_first = worst_first[::-1]
-    best = best_first[:most]
-    has_score = scores[best] > 0
-    places: list[int] = best[has_score].tolist()
+    best_places = best_first[:limit]
+    has_score = scores[best_places] > 0
+    places: list[int] = best_places[has_score].tolist()
     return places

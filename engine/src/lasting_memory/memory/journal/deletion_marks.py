@@ -53,11 +53,11 @@ async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[st
     write nothing more. Deletes some old marks.
     """
     place = namespaces.deleted_threads(actor)
-    now = datetime.now(UTC)
-    is_old = {"$lt": _slot(now - _MARKS_KEPT)}
+    at = datetime.now(UTC)
+    is_old = {"$lt": _slot(at - _MARKS_KEPT)}
     old_marks = await store.asearch(place, filter={"slot": is_old}, limit=_MARKS_DROPPED)
     ops = deletions(old_marks)
-    mark = {"at": _iso(now), "slot": _slot(now)}
+    mark = {"at": _iso(at), "slot": _slot(at)}
     for deleted_id in ids:
         ops.append(PutOp(place, deleted_id, mark, index=False))
     await store.abatch(ops)

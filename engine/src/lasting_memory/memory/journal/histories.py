@@ -40,9 +40,9 @@ async def history(
 async def history_of(file: JournaledFile, limits: Limits) -> list[Revision]:
     """As `history`, of a file that somebody looks at or changes."""
     reading = file._replace(heeds_erased=False)
-    log, shown = await reading.look()
+    log, shown_revision = await reading.look()
     tips = log.tips()
-    if shown is not None and _is_unfinished(log, shown, tips):
+    if shown_revision is not None and _is_unfinished(log, shown_revision, tips):
         merges = await log.merges(file.path, tips)
         await publish(file, max(tips), merges)
         log, _ = await reading.look()
@@ -50,17 +50,17 @@ async def history_of(file: JournaledFile, limits: Limits) -> list[Revision]:
     return revisions[: limits.revisions_kept]
 
 
-def _is_unfinished(log: Log, shown: Revision, tips: Sequence[Revision]) -> bool:
-    """Whether a writer has left several tips, or a file that shows an older revision. `shown` is
-    `NOTHING` if there is no file.
+def _is_unfinished(log: Log, shown_revision: Revision, tips: Sequence[Revision]) -> bool:
+    """Whether a writer has left several tips, or a file that shows an older revision.
+    `shown_revision` is `NOTHING` if there is no file.
     """
-    is_there = shown.id != ""
-    if is_there and shown.id not in log.by_id:
+    is_there = shown_revision.id != ""
+    if is_there and shown_revision.id not in log.by_id:
         return False  # its revision is not there yet, is no longer kept, or cannot be read
     if len(tips) > 1:
         return True
     tip_ids = [tip.id for tip in tips]
-    return is_there and shown.id not in tip_ids
+    return is_there and shown_revision.id not in tip_ids
 
 
 async def renew_copy(file: JournaledFile) -> None:
@@ -69,12 +69,12 @@ async def renew_copy(file: JournaledFile) -> None:
     """
     item = await file.item()
     log, _ = await file.look()
-    shown = file.revision_of(item)
+    shown_revision = file.revision_of(item)
     newest = max(log.tips(), default=None)
-    if shown is None or newest is None:
+    if shown_revision is None or newest is None:
         return
-    is_other_revision = shown.id != newest.id
-    if is_other_revision or shown.content != newest.content:
+    is_other_revision = shown_revision.id != newest.id
+    if is_other_revision or shown_revision.content != newest.content:
         await publish(file, newest, [])
 
 

@@ -48,15 +48,15 @@ class JournaledFile(NamedTuple):
             limit=_ALL,
         )
         own_item = GetOp(self.files, self.path)
-        results, forgotten = await self.read(revisions, own_item)
+        results, forgotten_at = await self.read(revisions, own_item)
         # A search gives items, and a get an item or None.
         items = cast("list[Item]", results[0])
         item = cast("Item | None", results[1])
-        log = Log(items, forgotten)
+        log = Log(items, forgotten_at)
         if item is None:
             return log, NOTHING
-        shown = self.revision_of(item)
-        return log, shown
+        shown_revision = self.revision_of(item)
+        return log, shown_revision
 
     async def item(self) -> Item | None:
         """The file as an item; None if there is none. Raises as `read`."""
@@ -80,8 +80,8 @@ class JournaledFile(NamedTuple):
         all_ops = [*ops, *marks]
         all_results = await self.store.abatch(all_ops)
         count = len(ops)
-        forgotten = refuse_if_marked(all_results[count:], self.began)
-        return all_results[:count], forgotten
+        forgotten_at = refuse_if_marked(all_results[count:], self.began)
+        return all_results[:count], forgotten_at
 
     async def folder_revisions(self) -> list[Item]:
         """The revisions of all files of its folder, as items."""

@@ -26,27 +26,29 @@ _BEFORE = 4
 logger = logging.getLogger(__name__)
 
 
-async def publish(file: JournaledFile, base: Revision, mine: Sequence[Revision]) -> Revision:
+async def publish(
+    file: JournaledFile, base: Revision, own_revisions: Sequence[Revision]
+) -> Revision:
     """Put revisions that were made of `base`, and merge what others put meanwhile, until there is
     one newest revision, of which the file is a copy. Returns the newest one.
 
     Raises `RefusedWrite` if the writer may not write by now; its revisions are withdrawn then. After
     any other error of the store the change is made, and is merged later.
     """
-    made_here = [base, *mine]
+    made_here = [base, *own_revisions]
     newest = made_here[-1]
-    known = {revision.id: revision for revision in made_here if revision.id}
+    own_by_id = {revision.id: revision for revision in made_here if revision.id}
     since = max(base.number - _BEFORE, 0)
-    await file.put(mine, newest)
+    await file.put(own_revisions, newest)
     try:
         for tries in range(_ROUNDS):
-            log, shown = await file.look(since)
-            log.by_id = {**known, **log.by_id}
+            log, shown_revision = await file.look(since)
+            log.by_id = {**own_by_id, **log.by_id}
             tips = log.tips()
             has_one_tip = len(tips) == 1
             if has_one_tip:
                 # The file shows what this writer put, or what it is read to show.
-                shown_id = shown.id if shown else None
+                shown_id = shown_revision.id if shown_revision else None
                 is_shown = tips[0].id in (newest.id, shown_id)
                 if is_shown:
                     return tips[0]
@@ -60,11 +62,11 @@ async def publish(file: JournaledFile, base: Revision, mine: Sequence[Revision])
                 continue
             merges = await log.merges(file.path, tips)
             newest = [*tips, *merges][-1]
-            mine = [*mine, *merges]
+            own_revisions = [*own_revisions, *merges]
             await file.put(merges, newest)
     except RefusedWrite:
         # The person was forgotten meanwhile, or the conversation or a fact deleted.
-        await withdraw(file, mine)
+        await withdraw(file, own_revisions)
         raise
     except Exception:
         # The change is made, and whoever looks next merges it.

@@ -23,7 +23,7 @@ from lasting_memory import days, platform
 from lasting_memory.deployment import Source
 from lasting_memory.memory import line_times, sources
 from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
-from lasting_memory.memory.line_times import WRITTEN, Written
+from lasting_memory.memory.line_times import TIMES_FIELD, LineTimes
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author, StoredAuthor
@@ -92,29 +92,29 @@ def next_revision(
     author: Author,
     revision_id: str,
     *,
-    merged: Sequence[str] = (),
-    times: Written = MappingProxyType({}),
+    merged_ids: Sequence[str] = (),
+    times: LineTimes = MappingProxyType({}),
     signs: str = "",
 ) -> Revision:
     """The revision that follows `base`, made now. `file` is the new file; None for a deletion.
 
-    `merged` are the ids of revisions that are in it, too. `times` are those of lines that were
+    `merged_ids` are the ids of revisions that are in it, too. `times` are those of lines that were
     written before.
     """
-    now = days.now().isoformat()
+    present_time = days.now().isoformat()
     content: str | None = None
     encoding = "utf-8"
     created_at = base.created_at
-    written = dict[str, str]()
+    times_after = dict[str, str]()
     if file is not None:
         content = file["content"]
         encoding = file["encoding"]
         if encoding == "utf-8":
             content = plain(content)
-            written = line_times.times_after_change(base.text(), content, now, times)
+            times_after = line_times.times_after_change(base.text(), content, present_time, times)
         if base.content is None:
-            created_at = file.get("created_at", now)
-    parents = tuple(merged)
+            created_at = file.get("created_at", present_time)
+    parents = tuple(merged_ids)
     if base.id:
         parents = (base.id, *parents)
     return Revision(
@@ -124,9 +124,9 @@ def next_revision(
         content=content,
         encoding=encoding,
         created_at=created_at,
-        at=now,
+        at=present_time,
         author=author,
-        written=written,
+        written=times_after,
         sources=signs,
     )
 
@@ -160,7 +160,7 @@ def copy_op(files: Namespace, path: str, revision: Revision) -> PutOp:
         "journal": _journal_digest(files, path),
     }
     if revision.written:
-        value[WRITTEN] = dict(revision.written)
+        value[TIMES_FIELD] = dict(revision.written)
     if revision.sources:
         value[sources.FIELD] = revision.sources
     return PutOp(files, path, value)
@@ -211,8 +211,8 @@ def outside_change(base: Revision, item: Item | None) -> Revision | None:
         return None
     # Who notices it next makes the same id of it.
     put_at = item.updated_at if item else None
-    noticed = json.dumps([base.id, content, str(put_at)])
-    digest = hashlib.sha256(noticed.encode())
+    identity_text = json.dumps([base.id, content, str(put_at)])
+    digest = hashlib.sha256(identity_text.encode())
     revision_id = digest.hexdigest()[:32]
     if item is None:
         return next_revision(base, file, NOTHING.author, revision_id)
@@ -237,7 +237,7 @@ def _with_plain_text(revision: Revision) -> Revision:
 class Log:
     """Revisions of a file, by id; and the numbers of those that cannot be read, by id."""
 
-    def __init__(self, items: Iterable[Item], forgotten: str = "") -> None:
+    def __init__(self, items: Iterable[Item], forgotten_at: str = "") -> None:
         """Those in these items, without what was begun before its person was forgotten at this
         time.
         """
@@ -247,7 +247,7 @@ class Log:
             slot, _, revision_id = item.key.partition("-")
             try:
                 began = item.value.get("began", "")
-                if "" < began <= forgotten:
+                if "" < began <= forgotten_at:
                     continue
                 revision = _REVISIONS.validate_python(item.value["revision"])
                 self.by_id[revision_id] = _with_plain_text(revision)
@@ -280,16 +280,16 @@ class Log:
         revision = max(self.tips(), default=None)
         while revision is not None:
             chain.append(revision)
-            previous = self.by_id.get(revision.previous)
-            revision = previous or self._newest_before(revision)
+            previous_revision = self.by_id.get(revision.previous)
+            revision = previous_revision or self._newest_before(revision)
         return chain
 
     def _newest_before(self, revision: Revision) -> Revision | None:
         """The newest revision with a smaller number; None if there is none."""
         older = list[Revision]()
-        for other in self.by_id.values():
-            if other.number < revision.number:
-                older.append(other)
+        for candidate in self.by_id.values():
+            if candidate.number < revision.number:
+                older.append(candidate)
         return max(older, default=None)
 
     async def merges(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
@@ -307,14 +307,14 @@ class Log:
         newest = max(tips)
         changes = self._changes_beside(path, newest, tips) or [newest]
         merges = list[Revision]()
-        last = newest
+        last_revision = newest
         for change in changes:
             merged_ids = {change.id}
             if change is changes[-1]:  # with it everything is in one revision
                 merged_ids.update(tip.id for tip in tips)
             merged_ids.discard(newest.id)
-            last = _follower(last, change, sorted(merged_ids))
-            merges.append(last)
+            last_revision = _follower(last_revision, change, sorted(merged_ids))
+            merges.append(last_revision)
         return merges
 
     def _changes_beside(
@@ -324,24 +324,24 @@ class Log:
         and those before it make. Those that change nothing, and merges, are left out.
         """
         changes = list[Revision]()
-        now = newest
-        for theirs in self.missing(tips):
-            before = self.by_id.get(theirs.previous, NOTHING)
-            is_base_unknown = before.number == 0 and theirs.number > 1
-            if is_base_unknown and theirs not in tips:
+        present_revision = newest
+        for revision in self.missing(tips):
+            base = self.by_id.get(revision.previous, NOTHING)
+            is_base_unknown = base.number == 0 and revision.number > 1
+            if is_base_unknown and revision not in tips:
                 continue  # what it changed is not known any more
-            after = theirs.content
-            signs = theirs.sources
-            encodings = {before.encoding, theirs.encoding, now.encoding}
+            content = revision.content
+            signs = revision.sources
+            encodings = {base.encoding, revision.encoding, present_revision.encoding}
             if encodings == {"utf-8"}:
-                after = merge(path, before.content, now.content, after)
-                signs = _merged_signs(path, before, now, theirs, after)
-            is_merge = len(theirs.parents) > 1
-            is_same = after == now.content and signs == now.sources
+                content = merge(path, base.content, present_revision.content, content)
+                signs = _merged_signs(path, base, present_revision, revision, content)
+            is_merge = len(revision.parents) > 1
+            is_same = content == present_revision.content and signs == present_revision.sources
             if is_merge or is_same:
                 continue
-            now = replace(theirs, content=after, sources=signs)
-            changes.append(now)
+            present_revision = replace(revision, content=content, sources=signs)
+            changes.append(present_revision)
         return changes
 
     def missing(self, tips: Sequence[Revision]) -> list[Revision]:
@@ -367,20 +367,20 @@ class Log:
         return lineage
 
 
-def _follower(last: Revision, change: Revision, merged_ids: Sequence[str]) -> Revision:
+def _follower(base: Revision, change: Revision, merged_ids: Sequence[str]) -> Revision:
     """The revision that makes a change after another, in which those with the ids `merged_ids` are.
 
     Its id says all that it was made from, so one id is one revision, whoever makes it.
     """
-    made_from = "/".join([last.id, *merged_ids])
+    made_from = "/".join([base.id, *merged_ids])
     digest = hashlib.sha256(made_from.encode())
     suffix = digest.hexdigest()[:24]
     return next_revision(
-        last,
+        base,
         change.file(),
         change.author,
         f"{change.id}-{suffix}",
-        merged=merged_ids,
+        merged_ids=merged_ids,
         times=change.written,
         signs=change.sources,
     )
@@ -395,12 +395,12 @@ def _merged_signs(
     has_signs = before.sources or ours.sources or theirs.sources
     if not has_signs:
         return ""
-    merged = sources.merged(
+    merged_sources = sources.merged(
         base=_sources_of(path, before),
         ours=_sources_of(path, ours),
         theirs=_sources_of(path, theirs),
     )
-    return sources.signs_of(path, after, merged)
+    return sources.signs_of(path, after, merged_sources)
 
 
 def _sources_of(path: str, revision: Revision) -> dict[str, Source]:

@@ -85,10 +85,10 @@ def _superfluous(
     candidates = list[_Candidate]()
     for namespace, log in logs.items():
         count = _count_kept(log, limits.revisions_kept)
-        kept = log[:count]
+        recent_items = log[:count]
         superfluous += log[count:]
         file_exists = namespace in living
-        candidates += _candidates(kept, file_exists=file_exists)
+        candidates += _candidates(recent_items, file_exists=file_exists)
     superfluous += _without_room(candidates, room)
     return superfluous
 
@@ -187,5 +187,5 @@ def _size(item: Item) -> int:
 def stored_size(content: object) -> int:
     """Bytes that a text takes in the store, as a file or as a revision."""
     text = str(content or "")
-    encoded = text.encode(errors="replace")
-    return len(encoded) + _OVERHEAD_BYTES
+    text_bytes = text.encode(errors="replace")
+    return len(text_bytes) + _OVERHEAD_BYTES

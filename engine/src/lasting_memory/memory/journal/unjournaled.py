@@ -62,8 +62,8 @@ async def put_or_refuse(store: BaseStore, ops: Sequence[PutOp], began: Began | N
     """
     if await put_unless_forgotten(store, ops, began, quotes_facts=True):
         return
-    erased = await is_erased(store, began)
-    raise RefusedWrite(ERASED if erased else _FORGOTTEN_MEANWHILE)
+    is_fact_erased = await is_erased(store, began)
+    raise RefusedWrite(ERASED if is_fact_erased else _FORGOTTEN_MEANWHILE)
 
 
 async def _delete_if_refused(

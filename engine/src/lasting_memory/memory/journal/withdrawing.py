@@ -28,8 +28,8 @@ async def withdraw(file: JournaledFile, revisions: Sequence[Revision]) -> None:
     """Delete revisions, and make the file what it is without them."""
     ops = list[PutOp]()
     for revision in revisions:
-        put = revision_op(file.files, file.path, revision, began="")
-        ops.append(PutOp(put.namespace, put.key, None))
+        put_op = revision_op(file.files, file.path, revision, began="")
+        ops.append(PutOp(put_op.namespace, put_op.key, None))
     await file.store.abatch(ops)
     # The writer may not look any more.
     for_anybody = file._replace(began=None)

@@ -96,13 +96,13 @@ def deleted_ops(began: Began | None) -> list[GetOp]:
     """The operations whose results `deleted_in` takes; none without a server."""
     if began is None:
         return []
-    deleted = namespaces.deleted_threads(began.actor)
-    forgotten = GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)
-    ops = [forgotten, GetOp(deleted, FACTS)]
+    place = namespaces.deleted_threads(began.actor)
+    read_forgotten = GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)
+    ops = [read_forgotten, GetOp(place, FACTS)]
     if began.thread_id:
-        ops.append(GetOp(deleted, began.thread_id))
+        ops.append(GetOp(place, began.thread_id))
     if began.run_id:
-        ops.append(GetOp(deleted, began.run_id))
+        ops.append(GetOp(place, began.run_id))
     return ops
 
 
@@ -135,12 +135,12 @@ def mark_ops(began: Began, *, heeds_erased: bool) -> list[GetOp]:
     """The operations whose results `refuse_if_marked` takes. Without `heeds_erased` a fact that was
     deleted for good refuses nothing.
     """
-    deleted = namespaces.deleted_threads(began.actor)
+    place = namespaces.deleted_threads(began.actor)
     return [
         GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN),
-        GetOp(deleted, began.thread_id or _NO_MARK),
-        GetOp(deleted, began.run_id or _NO_MARK),
-        GetOp(deleted, FACTS if heeds_erased else _NO_MARK),
+        GetOp(place, began.thread_id or _NO_MARK),
+        GetOp(place, began.run_id or _NO_MARK),
+        GetOp(place, FACTS if heeds_erased else _NO_MARK),
     ]
 
 

@@ -32,7 +32,7 @@ from lasting_memory.memory.journal.revisions import (
 )
 from lasting_memory.memory.journal.trimming import stored_size, trim
 from lasting_memory.memory.journal.writers import Began
-from lasting_memory.memory.line_times import Written
+from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.sources import signs_of
 from lasting_memory.memory.stored_files import check_room
 from lasting_memory.memory.vouches import Vouch, keep_known, vouched
@@ -59,19 +59,19 @@ async def change(
     make: Change,
     author: Author,
     *,
-    bounded: bool = False,
+    is_bounded: bool = False,
     expect: str | None = None,
     began: Began | None = None,
     limits: Limits = DEFAULTS,
-    written: Written = MappingProxyType({}),
+    times: LineTimes = MappingProxyType({}),
     vouch: Vouch = keep_known,
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in
     what the next file is made of.
 
-    With `bounded` the `limits` bound all files of the namespace together. `expect` is the id of the
+    With `is_bounded` the `limits` bound all files of the namespace together. `expect` is the id of the
     only revision that the change may follow, "" for no file yet. `began` is None for files of nobody
-    in particular. `written` are times of new lines that were written before now. `vouch` says who
+    in particular. `times` are times of new lines that were written before now. `vouch` says who
     vouches for the file's entries.
 
     Raises `MovedError` where the file is at another revision than `expect`, and a `ValueError`: from
@@ -82,18 +82,18 @@ async def change(
     await asyncio.sleep(0)
     # Nothing depends on the lock, but who waits for it has nothing to merge.
     async with lock_of(files, path):
-        start, after = await _try_change(file, make, expect, limits, bounded=bounded)
+        start, new_file = await _try_change(file, make, expect, limits, is_bounded=is_bounded)
         base = start.base
-        written_before = await _written_before(file, base, after, written)
-        mine = next_revision(
+        written_before = await _written_before(file, base, new_file, times)
+        own_revision = next_revision(
             base,
-            after,
+            new_file,
             author,
             revision_id=uuid4().hex,
-            times=line_times.earlier_times(written, written_before),
-            signs=await _signs_after(path, base, after, vouch),
+            times=line_times.earlier_times(times, written_before),
+            signs=await _signs_after(path, base, new_file, vouch),
         )
-        newest = await publish(file, base, [*start.adopted, mine])
+        newest = await publish(file, base, [*start.adopted, own_revision])
     # The more is written, the more often.
     weight = _TRIMS * stored_size(newest.content)
     share = random.random()  # noqa: S311
@@ -112,7 +112,7 @@ class _Start(NamedTuple):
 
 
 async def _try_change(
-    file: JournaledFile, make: Change, expect: str | None, limits: Limits, *, bounded: bool
+    file: JournaledFile, make: Change, expect: str | None, limits: Limits, *, is_bounded: bool
 ) -> tuple[_Start, FileData | None]:
     """Where a change begins, and the new file that it makes; None for a deletion. Nothing of it is
     put. Raises as `change`.
@@ -120,16 +120,16 @@ async def _try_change(
     tries = 0
     while True:
         tries += 1
-        items, item = await _read_present(file, limits, bounded=bounded)
+        items, item = await _read_present(file, limits, is_bounded=is_bounded)
         start = await _find_start(file, item)
         if expect is not None and start.base.id != expect:
             if start.adopted:  # so that the history says to what it has moved
                 await publish(file, start.base, start.adopted)
             raise MovedError
         try:
-            after = make(start.base.file())
-            if bounded and after is not None:
-                size = len(after["content"].encode())
+            new_file = make(start.base.file())
+            if is_bounded and new_file is not None:
+                size = len(new_file["content"].encode())
                 check_room(items, file.path, size, limits)
         except ValueError:
             has_moved = await _has_moved(file, start.base, limits)
@@ -137,20 +137,20 @@ async def _try_change(
             if not may_try_again:
                 raise
         else:
-            return start, after
+            return start, new_file
 
 
 async def _read_present(
-    file: JournaledFile, limits: Limits, *, bounded: bool
+    file: JournaledFile, limits: Limits, *, is_bounded: bool
 ) -> tuple[list[Item], Item | None]:
     """The files of the namespace if they are bounded together, else none; and the file's own item,
     None if there is none.
     """
-    if not bounded:
+    if not is_bounded:
         own_item = await file.item()
         return [], own_item
-    most = limits.max_files + 1
-    search = SearchOp(file.files, limit=most)
+    search_limit = limits.max_files + 1
+    search = SearchOp(file.files, limit=search_limit)
     results, _ = await file.read(search)
     items = cast("list[Item]", results[0])
     for item in items:
@@ -164,9 +164,9 @@ async def _find_start(file: JournaledFile, item: Item | None) -> _Start:
     base = file.revision_of(item)
     if base is not None:
         return _Start(base, [])
-    log, shown = await file.look()
+    log, shown_revision = await file.look()
     # Read after the log, so that what the log lacks is not taken for a deletion.
-    has_item_or_log = shown is not NOTHING or bool(log.by_id)
+    has_item_or_log = shown_revision is not NOTHING or bool(log.by_id)
     if has_item_or_log:
         item = await file.store.aget(file.files, file.path)
     base = file.revision_of(item)
@@ -175,10 +175,10 @@ async def _find_start(file: JournaledFile, item: Item | None) -> _Start:
     tips = log.tips() or [NOTHING]
     merges = await log.merges(file.path, tips)
     newest = [*tips, *merges][-1]
-    around = outside_change(newest, item)
-    if around is None:
+    outside_revision = outside_change(newest, item)
+    if outside_revision is None:
         return _Start(newest, merges)
-    return _Start(around, [*merges, around])
+    return _Start(outside_revision, [*merges, outside_revision])
 
 
 async def _has_moved(file: JournaledFile, base: Revision, limits: Limits) -> bool:
@@ -191,29 +191,29 @@ async def _has_moved(file: JournaledFile, base: Revision, limits: Limits) -> boo
 
 
 async def _written_before(
-    file: JournaledFile, base: Revision, after: FileData | None, known: Written
+    file: JournaledFile, base: Revision, new_file: FileData | None, known_times: LineTimes
 ) -> dict[str, str]:
     """The times of new lines of a file whose day has passed: when they stood in this folder first.
     They are taken back, or come from another file. Few changes have such a line.
     """
-    if after is None or after["encoding"] != "utf-8":
+    if new_file is None or new_file["encoding"] != "utf-8":
         return {}
     text_before = base.text()
-    unknown = line_times.lines_of_unknown_time(text_before, after["content"], known)
-    if not unknown:
+    unknown_keys = line_times.lines_of_unknown_time(text_before, new_file["content"], known_times)
+    if not unknown_keys:
         return {}
     revisions = await file.folder_revisions()
-    return await platform.in_thread(line_times.first_times, revisions, unknown)
+    return await platform.in_thread(line_times.first_times, revisions, unknown_keys)
 
 
-async def _signs_after(path: str, base: Revision, after: FileData | None, vouch: Vouch) -> str:
+async def _signs_after(path: str, base: Revision, new_file: FileData | None, vouch: Vouch) -> str:
     """Who vouches for the entries of a file after a change, as signs; "" where nothing is known."""
     nothing_is_known = vouch is keep_known and not base.sources
-    if after is None or nothing_is_known:
+    if new_file is None or nothing_is_known:
         return ""
-    if after["encoding"] != "utf-8":
+    if new_file["encoding"] != "utf-8":
         return ""
-    content = plain(after["content"])
+    content = plain(new_file["content"])
     sources = await platform.in_thread(
         vouched,
         path,

@@ -35,28 +35,28 @@ async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
     return await proposals_in(items)
 
 
-async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
+async def drop_threads(store: BaseStore, actor: Actor, deleted_threads: Collection[str]) -> None:
     """Take what came of these conversations, which were deleted, out of a person's proposals that
     end with them (`KindRules.ends_with_conversations`).
     """
     place = namespaces.proposals(actor)
     began = Began(actor)
-    ids = set(gone)
-    for touched in await all_proposals(store, actor):
-        if ids.isdisjoint(touched.threads):
+    ids = set(deleted_threads)
+    for candidate in await all_proposals(store, actor):
+        if ids.isdisjoint(candidate.threads):
             continue
-        async with lock_of("deciding", touched.id):
-            present = await all_proposals(store, actor)
-            proposal = with_id(present, touched.id)
+        async with lock_of("deciding", candidate.id):
+            proposals = await all_proposals(store, actor)
+            proposal = with_id(proposals, candidate.id)
             if proposal is None or not proposal.changes:
                 continue
             if not rules_of(proposal.kind).ends_with_conversations:
                 continue
-            remaining = await platform.in_thread(proposal.without_threads, ids)
-            if remaining.is_empty():
+            remaining_proposal = await platform.in_thread(proposal.without_threads, ids)
+            if remaining_proposal.is_empty():
                 op = PutOp(place, proposal.id, None)
             else:
-                op = await put_proposal(place, remaining)
+                op = await put_proposal(place, remaining_proposal)
             await journal.put_unless_forgotten(store, [op], began)
 
 
