@@ -22,9 +22,9 @@ from lasting_memory.http import delete_for_good
 from lasting_memory.http import forget as forget_route
 from lasting_memory.http.export import document
 from lasting_memory.http.forget import forget
-from lasting_memory.memory import journal
+from lasting_memory.memory import journal, offer_claims, own_offers
 from lasting_memory.memory import offer_decisions as decisions_module
-from lasting_memory.memory import offers as offers_module
+from lasting_memory.memory.offers import PROVED_DAYS, put_group_offer
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import OPERATE, Actor
@@ -399,19 +399,19 @@ async def test_a_sixth_offer_that_another_process_lets_in_is_taken_back(
 ) -> None:
     """Two processes know nothing of each other's locks."""
     alice = await world.api()
-    names = [f"number {number}" for number in range(offers_module.MAX_OPEN + 1)]
+    names = [f"number {number}" for number in range(own_offers.MAX_OPEN + 1)]
     await remember(alice, *[f"- {name}" for name in names])
     for name in names[1:]:
         await offer(alice, name)
-    monkeypatch.setattr(offers_module, "MAX_OPEN", offers_module.MAX_OPEN + 1)
-    put_all = offers_module.OffersOfPerson._put
+    monkeypatch.setattr(own_offers, "MAX_OPEN", own_offers.MAX_OPEN + 1)
+    put_all = own_offers.OffersOfPerson._put
 
     async def put(own: Any, ops: Any) -> None:
         """This process has looked before the other's offer was put, and looks again."""
         await put_all(own, ops)
-        monkeypatch.setattr(offers_module, "MAX_OPEN", 5)
+        monkeypatch.setattr(own_offers, "MAX_OPEN", 5)
 
-    monkeypatch.setattr(offers_module.OffersOfPerson, "_put", put)
+    monkeypatch.setattr(own_offers.OffersOfPerson, "_put", put)
     answer = await alice.post("/memory/offers", json=body(names[0]))
     assert (answer.status_code, "5 offers of yours wait" in answer.text) == (422, True)
     assert len((await offers(alice))["offers"]) == 5
@@ -425,7 +425,7 @@ async def test_an_offer_goes_when_its_author_was_not_seen_in_the_group_for_long(
     await remember(alice, "- one", "- two")
     seen, unseen = await offer(alice, "one"), await offer(alice, "two")
     place = namespaces.offers(ALICE)
-    for made, days in ((seen, 2), (unseen, offers_module.PROVED_DAYS + 1)):
+    for made, days in ((seen, 2), (unseen, PROVED_DAYS + 1)):
         item = world.store.get(place, made["id"])
         assert item
         at = datetime.now(UTC) - timedelta(days=days)
@@ -497,13 +497,13 @@ async def test_a_request_from_before_a_forgetting_offers_nothing(
 ) -> None:
     alice = await world.api()
     await remember(alice)
-    check = offers_module.OffersOfPerson._check
+    check = own_offers.OffersOfPerson._check
 
     async def forget_first(self: Any, *args: Any) -> None:
         await check(self, *args)
         await journal.forget(world.store, ALICE)
 
-    monkeypatch.setattr(offers_module.OffersOfPerson, "_check", forget_first)
+    monkeypatch.setattr(own_offers.OffersOfPerson, "_check", forget_first)
     answer = await alice.post("/memory/offers", json=body())
     assert (answer.status_code, "deleted meanwhile" in answer.text) == (422, True)
     assert not any("offer" in str(place) for place in kept(world.store))
@@ -555,7 +555,8 @@ async def test_an_offer_is_withdrawn_or_decided(world: World) -> None:
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request is in a process of its own: no lock of one holds another."""
-    monkeypatch.setattr(offers_module, "lock_of", lambda *_: asyncio.Lock())
+    for module in (offer_claims, own_offers):
+        monkeypatch.setattr(module, "lock_of", lambda *_: asyncio.Lock())
 
 
 @pytest.mark.usefixtures("processes")
@@ -609,7 +610,7 @@ async def test_a_killed_decision_can_be_made_again(
     alice, bob = await world.api(), await world.api("bob")
     await remember(alice)
     made = await offer(alice)
-    note = offers_module.put_group_offer
+    note = put_group_offer
 
     def killed(*_: object) -> Any:
         raise RefusedWrite("killed")

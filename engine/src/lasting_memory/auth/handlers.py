@@ -49,7 +49,7 @@ from lasting_memory.conversations.marks import (
 )
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory.controls import controls
-from lasting_memory.memory.offers import note_groups
+from lasting_memory.memory.own_offers import note_groups
 from lasting_memory.memory.validation import RefusedWrite, check_text
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.caller import Caller

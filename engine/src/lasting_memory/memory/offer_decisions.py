@@ -22,13 +22,13 @@ from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
 from lasting_memory.memory.journal import Began, Change
+from lasting_memory.memory.offer_claims import deciding
 from lasting_memory.memory.offers import (
     Decision,
     GroupOffer,
     Offer,
     UnknownOfferError,
     added_line,
-    deciding,
     group_offer_in,
     offers_in,
     put_group_offer,
