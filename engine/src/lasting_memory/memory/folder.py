@@ -162,13 +162,19 @@ def check_write(
     source: Source | None = None
     if deployment.checks:
         source = source_of_write(path, before, after, vouch)
+    old_content = before["content"] if before else None
+    new_content: str | None = None
+    encoding: str | None = None
+    if after:
+        new_content = after["content"]
+        encoding = after["encoding"]
     validation.before_write(
         deployment,
         path,
-        content=after["content"] if after else None,
+        content=new_content,
         author=author,
-        encoding=after["encoding"] if after else None,
-        before=before["content"] if before else None,
+        encoding=encoding,
+        before=old_content,
         source=source,
     )
 

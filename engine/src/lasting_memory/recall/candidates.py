@@ -68,7 +68,7 @@ class _Hits:
         told_counts *= is_searched
         asking_counts *= is_searched
         counts = told_counts + asking_counts
-        searched = conversations[is_searched]
+        searched_conversations = conversations[is_searched]
 
         self._table = table
         self._question = question
@@ -81,7 +81,7 @@ class _Hits:
             conversations=telling_first(told_counts > 0, counts > 0),
             passages=telling_first(told_counts, counts),
             total=int(is_typical.sum()),
-            searched=len(np.unique(searched)),
+            searched=len(np.unique(searched_conversations)),
         )
 
     def best_places(self) -> list[int]:

@@ -30,8 +30,8 @@ def _iso(at: datetime) -> str:
 
 def present_time() -> str:
     """The present time, as marks keep it."""
-    now = datetime.now(UTC)
-    return _iso(now)
+    at = datetime.now(UTC)
+    return _iso(at)
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:

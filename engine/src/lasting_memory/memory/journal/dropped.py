@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from langgraph.store.base import Item, PutOp
 
-from lasting_memory.memory.journal.revisions import Log, Revision
+from lasting_memory.memory.journal.log import Log
+from lasting_memory.memory.journal.revisions import Revision
 from lasting_memory.memory.journal.texts import lines_of
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces

@@ -10,8 +10,9 @@ from langgraph.store.base import BaseStore, Item
 from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.memory.journal.journaled_file import JournaledFile
 from lasting_memory.memory.journal.listing import all_items
+from lasting_memory.memory.journal.log import Log
 from lasting_memory.memory.journal.publishing import publish
-from lasting_memory.memory.journal.revisions import Log, Revision
+from lasting_memory.memory.journal.revisions import Revision
 from lasting_memory.memory.journal.writers import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace

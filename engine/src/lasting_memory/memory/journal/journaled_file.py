@@ -9,9 +9,9 @@ from typing import NamedTuple, cast
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result, SearchOp
 
 from lasting_memory.memory.journal.listing import all_items
+from lasting_memory.memory.journal.log import Log
 from lasting_memory.memory.journal.revisions import (
     NOTHING,
-    Log,
     Revision,
     copy_op,
     revision_of_copy,

@@ -10,7 +10,8 @@ import random
 from collections.abc import Sequence
 
 from lasting_memory.memory.journal.journaled_file import JournaledFile
-from lasting_memory.memory.journal.revisions import Log, Revision
+from lasting_memory.memory.journal.log import Log
+from lasting_memory.memory.journal.revisions import Revision
 from lasting_memory.memory.journal.withdrawing import withdraw
 from lasting_memory.memory.validation import RefusedWrite
 

@@ -131,13 +131,13 @@ def _rows(old: Sequence[str], new: Sequence[str]) -> list[int]:
     for number, line in enumerate(new):
         bit = 1 << number
         places[line] = places.get(line, 0) | bit
-    everywhere = (1 << len(new)) - 1
-    row = everywhere
+    all_bits = (1 << len(new)) - 1
+    row = all_bits
     rows = [row]
     for line in old:
         matches = row & places.get(line, 0)
         row = (row + matches) | (row - matches)
-        row &= everywhere
+        row &= all_bits
         rows.append(row)
     return rows
 

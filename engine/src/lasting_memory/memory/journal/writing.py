@@ -93,7 +93,7 @@ async def change(
             times=line_times.earlier_times(times, written_before),
             signs=await _signs_after(path, base, new_file, vouch),
         )
-        newest = await publish(file, base, [*start.adopted, own_revision])
+        newest = await publish(file, base, [*start.adopted_revisions, own_revision])
     # The more is written, the more often.
     weight = _TRIMS * stored_size(newest.content)
     share = random.random()  # noqa: S311
@@ -108,7 +108,7 @@ class _Start(NamedTuple):
     """
 
     base: Revision
-    adopted: list[Revision]
+    adopted_revisions: list[Revision]
 
 
 async def _try_change(
@@ -123,8 +123,8 @@ async def _try_change(
         items, item = await _read_present(file, limits, is_bounded=is_bounded)
         start = await _find_start(file, item)
         if expect is not None and start.base.id != expect:
-            if start.adopted:  # so that the history says to what it has moved
-                await publish(file, start.base, start.adopted)
+            if start.adopted_revisions:  # so that the history says to what it has moved
+                await publish(file, start.base, start.adopted_revisions)
             raise MovedError
         try:
             new_file = make(start.base.file())
@@ -133,7 +133,7 @@ async def _try_change(
                 check_room(items, file.path, size, limits)
         except ValueError:
             has_moved = await _has_moved(file, start.base, limits)
-            may_try_again = has_moved and not start.adopted and tries < _TRIES
+            may_try_again = has_moved and not start.adopted_revisions and tries < _TRIES
             if not may_try_again:
                 raise
         else:
