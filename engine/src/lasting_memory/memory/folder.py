@@ -110,7 +110,7 @@ class Folder:
         """A change of a file as `make`, with plain text, that raises as `before_write` for what it
         makes. `vouch` says who vouches for that; None: as `vouch_of` for the author.
         """
-        who_vouches = vouch or vouch_of(self.author)
+        effective_vouch = vouch or vouch_of(self.author)
         shown_path = f"{self.route}{path}"
 
         def gated(old_file: FileData | None) -> FileData | None:
@@ -123,7 +123,7 @@ class Folder:
                 old_file,
                 new_file,
                 self.author,
-                vouch=who_vouches,
+                vouch=effective_vouch,
             )
             return new_file
 

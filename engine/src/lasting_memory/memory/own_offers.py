@@ -139,8 +139,8 @@ class OffersOfPerson:
     async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
         """Keep an offer for the person to confirm, and return it. Nothing crosses.
 
-        The same text for the same group is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
-        wait for the person.
+        The same text for the same group is kept once. Raises `RefusedWrite` for what may not be
+        offered, and if too many wait for the person.
         """
         await self._check(folder, own_line)
         async with lock_of("offers", self.author):

@@ -193,8 +193,8 @@ class Memory:
         """The undecided ones as their person sees them, oldest first, and the number of further
         ones, which are left out.
 
-        `most_work` is how much is compared at most, as `journal.comparison_cost` counts it. The first one is
-        always shown. Without `most_work` none is left out.
+        `most_work` is how much is compared at most, as `journal.comparison_cost` counts it. The
+        first one is always shown. Without `most_work` none is left out.
         """
         undecided_proposals = await self._undecided()
         shown_proposals = list[ShownProposal]()
@@ -320,8 +320,8 @@ class Memory:
             if proposal is None:
                 proposal = self._new_proposal(proposal_id, author)
             _check_number(proposals, proposal)
-            who_vouches = vouch or vouch_of(author)
-            proposal = await self._with_write(proposal, key, change, author, who_vouches)
+            effective_vouch = vouch or vouch_of(author)
+            proposal = await self._with_write(proposal, key, change, author, effective_vouch)
             if not proposal.fits(limits):
                 raise RefusedWrite(
                     f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
@@ -340,8 +340,8 @@ class Memory:
         if new_change is None:
             return proposal.with_change(key, None, {})
         sources = proposal.sources.get(new_change.path, {})
-        who_vouches = vouch_new_by(sources, vouch)
-        new_sources = await platform.in_thread(added_sources, new_change, who_vouches)
+        effective_vouch = vouch_new_by(sources, vouch)
+        new_sources = await platform.in_thread(added_sources, new_change, effective_vouch)
         return proposal.with_change(key, new_change, new_sources)
 
     def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
@@ -436,14 +436,14 @@ class Memory:
         """Make these changes of a proposal, of some files only these lines. What the person edited
         is a revision of their own. Raises `RefusedWrite` if the present files cannot take them all.
         """
-        as_proposed = list[Changed]()
+        proposed_changes = list[Changed]()
         all_edits = list[Changed]()
         changes_with_edits = list[Changed]()
         accepted_texts = dict[str, str]()
         for change in changes:
             chosen_lines = lines.get(change.path)
             proposed_change, edits = change.only(chosen_lines)
-            as_proposed.append(proposed_change)
+            proposed_changes.append(proposed_change)
             all_edits.append(edits)
             text = edits.after
             change_with_edits = replace(proposed_change, after=text)
@@ -451,7 +451,7 @@ class Memory:
             accepted_texts[change.path] = text
         await self.check(changes_with_edits, proposal.author)
         refusals = await self.apply(
-            as_proposed, proposal.author, proposal.sources, written_at=proposal.at
+            proposed_changes, proposal.author, proposal.sources, written_at=proposal.at
         )
         person = Author("person", self.actor.user_id)
         edits_of_made = _not_refused(all_edits, refusals)
