@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.memory.controls import controls
+from lasting_memory.memory.new_memory import starting_memory
 from lasting_memory.memory.proposals import MAX_PROPOSALS, Changed, DecidedError, Proposal
-from lasting_memory.memory.seeded import starting_memory
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed

@@ -12,7 +12,7 @@ from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import sources_of_files
-from lasting_memory.memory.sources import vouch_new_by
+from lasting_memory.memory.vouches import vouch_new_by
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall

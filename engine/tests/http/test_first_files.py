@@ -14,7 +14,7 @@ from lasting_memory import platform
 from lasting_memory.agent import starting_files
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.memory import journal
-from lasting_memory.memory.seeded import starting_memory
+from lasting_memory.memory.new_memory import starting_memory
 from lasting_memory.people.identity import Actor
 from lasting_memory.people.scopes import ROUTES
 from lasting_memory.settings import SettingsError

@@ -12,7 +12,7 @@ from lasting_memory import memory_tools
 from lasting_memory.agent import tool_calls
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import controls
-from lasting_memory.memory.offers import MAX_PREPARED
+from lasting_memory.memory.own_offers import MAX_PREPARED
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Actor, Membership
 from lasting_memory.people.scopes import ROUTES, group

@@ -3,7 +3,7 @@
 from langgraph.store.base import BaseStore
 
 from lasting_memory.memory import journal
-from lasting_memory.memory.seeded import starting_memory
+from lasting_memory.memory.new_memory import starting_memory
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ToolCall

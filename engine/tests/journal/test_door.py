@@ -11,7 +11,7 @@ from lasting_memory.settings import ENGINE
 SOURCE = Path(ENGINE)
 # Where the rules stand, and where they are asked before anything is put: seeds and first files,
 # before a server starts, and a text that somebody brings, of which lines are left out.
-GATED = {"memory/folder.py", "memory/seeded.py", "consolidation/bringing.py"}
+GATED = {"memory/folder.py", "memory/new_memory.py", "consolidation/bringing.py"}
 
 
 def calls() -> Iterator[tuple[str, str]]:

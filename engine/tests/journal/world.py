@@ -19,7 +19,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.memory import journal
-from lasting_memory.memory.journal import Change, writing
+from lasting_memory.memory.journal import Change, publishing, writing
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.stores import WrappedStore
@@ -150,8 +150,9 @@ async def throw(
                 await store.abatch(world.late.pop(dice.randrange(len(world.late))))
 
     async with connect() as store, asyncio.timeout(300):
-        with patch.multiple(
-            writing, lock_of=lambda *_: asyncio.Lock(), _TRIMS=trims, _WAIT=patience
+        with (
+            patch.multiple(writing, lock_of=lambda *_: asyncio.Lock(), _TRIMS=trims),
+            patch.object(publishing, "_WAIT", patience),
         ):
             writers = [
                 asyncio.create_task(live(f"w{number}")) for number in range(dice.randint(2, 8))

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from lasting_memory.memory.seeded import starting_memory
+from lasting_memory.memory.new_memory import starting_memory
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer

@@ -16,17 +16,11 @@ from lasting_memory import days
 from lasting_memory.agent.memory_search import search_files
 from lasting_memory.deployment import Limits
 from lasting_memory.memory import journal
-from lasting_memory.memory.ends import (
-    Day,
-    Text,
-    dated_lines,
-    end_of,
-    ends_of_file,
-    times_after_change,
-    without_end,
-)
+from lasting_memory.memory.dated_lines import dated_lines, end_of, without_end
+from lasting_memory.memory.ends import Day, ends_of_file
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import trimming
+from lasting_memory.memory.line_times import Text, times_after_change
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author

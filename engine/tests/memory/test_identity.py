@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.memory import InMemoryStore
 from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-untyped]
 
-from lasting_memory.memory.seeded import starting_memory
+from lasting_memory.memory.new_memory import starting_memory
 from lasting_memory.people import identity as people
 from lasting_memory.people import namespaces, scopes
 from lasting_memory.people.identity import (

@@ -23,6 +23,7 @@ from tests.conftest import BuildGraph, Scripted, note
 
 MEMORIES = ("memories", "acme:alice")
 revisions = import_module("lasting_memory.memory.journal.revisions")  # behind the door
+logs = import_module("lasting_memory.memory.journal.log")
 CONFIRMED, INFERRED, UNCONFIRMED = Source.CONFIRMED, Source.INFERRED, Source.UNCONFIRMED
 READ_PAGE = ToolCall("read_file", {"file_path": "/page.md"})
 
@@ -143,7 +144,7 @@ async def test_two_writers_at_once_keep_the_source_of_every_line(store: BaseStor
     )
     one = revisions.next_revision(base, _file("- a\n- b\n- c\n"), Author("agent"), "2", signs="--+")
     other = revisions.next_revision(base, _file("- a\n- b\n"), Author("person"), "3", signs="+-")
-    log = revisions.Log([], "")
+    log = logs.Log([], "")
     log.by_id = {each.id: each for each in (base, one, other)}
     merged = await log.merges("/notes.md", log.tips())
     assert (merged[-1].content, merged[-1].sources) == ("- a\n- b\n- c\n", "+-+")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from lasting_memory.memory.ends import dated_lines
+from lasting_memory.memory.dated_lines import dated_lines
 from tests.page.browser import Elsewhere
 from tests.page.conftest import Visit
 

@@ -243,7 +243,7 @@ ROWS: dict[str, list[Change]] = {
         Change(
             files={"seeds/memories/preferences.md": "# Preferences\n\n- New here.\n"},
             holds="'New here' in "
-            "__import__('lasting_memory.memory.seeded').files.seeded.starting_memory(d.folder)['/preferences.md']",
+            "__import__('lasting_memory.memory.new_memory').files.new_memory.starting_memory(d.folder)['/preferences.md']",
         )
     ],
     "a new person's files that depend on them": [

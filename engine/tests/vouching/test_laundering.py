@@ -20,8 +20,8 @@ from langgraph.store.base import Item
 
 from lasting_memory import consolidation
 from lasting_memory.deployment import Source
+from lasting_memory.memory.entries import entry_of
 from lasting_memory.memory.folder import sources_of_files
-from lasting_memory.memory.sources import entry_of
 from lasting_memory.people.identity import Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.people import SignedIn

@@ -16,7 +16,7 @@ from langchain_core.messages import (
 
 from lasting_memory.auth import message_marks
 from lasting_memory.deployment import Source
-from lasting_memory.memory.sources import entry_of
+from lasting_memory.memory.entries import entry_of
 from lasting_memory.vouching import (
     ShownMessages,
     evidence_of,

@@ -16,7 +16,7 @@ from lasting_memory.memory import ends, journal
 from lasting_memory.memory.controls import PAUSED, controls
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
 from lasting_memory.memory.offer_text import without_sources
-from lasting_memory.memory.offers import OffersOfPerson, OwnLine
+from lasting_memory.memory.own_offers import OffersOfPerson, OwnLine
 from lasting_memory.memory.sources import line_sources, signs_in
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.memory.validation import RefusedWrite, check_path

@@ -21,14 +21,15 @@ from lasting_memory.agent.scoped_files import WAITS, ScopedFiles, write_result
 from lasting_memory.agent.unconfirmed import UNCONFIRMED_MARK, unconfirmed_lines
 from lasting_memory.conversations.marks import in_temporary_conversation
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory import ends, journal, stored_files, validation
+from lasting_memory.memory import dated_lines, ends, journal, stored_files, validation
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.folder import Folder, sources_of_files
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.proposals import Memory
-from lasting_memory.memory.sources import Vouch, signs_in
+from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch
 from lasting_memory.people.caller import Caller
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.people.namespaces import Namespace
@@ -217,7 +218,7 @@ class RouteFiles(ScopedFiles):
         if item is None or not self._has_ends(path):
             return LinesOver()
         text = stored_files.text_of(item) or ""
-        if not ends.may_have_ends(text):
+        if not dated_lines.may_have_ends(text):
             return LinesOver(text)
         # A group's file of that name is nobody's profile.
         own_profile = profile if self._is_memory else None

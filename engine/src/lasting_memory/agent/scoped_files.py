@@ -17,11 +17,11 @@ from langgraph.store.base import BaseStore, GetOp, Item
 
 from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, stored_files, validation
-from lasting_memory.memory.ends import Written
 from lasting_memory.memory.folder import Folder, source_of_write, vouch_of
 from lasting_memory.memory.journal import Began, Change, Revision
-from lasting_memory.memory.sources import Vouch
+from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain, spelled_as_in
@@ -297,17 +297,17 @@ class ScopedFiles(StoreBackend):
         change: Change,
         expect: str | None = None,
         *,
-        written: Written = MappingProxyType({}),
+        times: LineTimes = MappingProxyType({}),
         vouch: Vouch | None = None,
     ) -> Revision:
-        """Change a file. `written` and `vouch` are as `Folder.change` has them.
+        """Change a file. `times` and `vouch` are as `Folder.change` has them.
 
         Raises `MovedError` if it is not at the revision with the id `expect`, where one is given,
         and `ValueError` if `_check`, `before_write`, the quota or `change` refuses it. Nothing was
         written then.
         """
         await self._check(path)
-        return await self._put(path, change, expect, written=written, vouch=vouch)
+        return await self._put(path, change, expect, times=times, vouch=vouch)
 
     async def _put(
         self,
@@ -315,12 +315,12 @@ class ScopedFiles(StoreBackend):
         change: Change,
         expect: str | None = None,
         *,
-        written: Written = MappingProxyType({}),
+        times: LineTimes = MappingProxyType({}),
         vouch: Vouch | None = None,
     ) -> Revision:
         """Change a file that may be written."""
         folder = self._folder()
-        return await folder.change(path, change, expect=expect, written=written, vouch=vouch)
+        return await folder.change(path, change, expect=expect, times=times, vouch=vouch)
 
     def _folder(self) -> Folder:
         """The folder of these files, for a write."""

@@ -32,7 +32,7 @@ from lasting_memory.agent.memory_block import memory_files
 from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.deployment import Deployment
-from lasting_memory.memory.seeded import load_starting_memory
+from lasting_memory.memory.new_memory import load_starting_memory
 
 # Of an agent with any state, context and answer: a fork's may have its own.
 Middleware = AgentMiddleware[Any, Any, Any]

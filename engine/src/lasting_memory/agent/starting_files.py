@@ -12,7 +12,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.journal import Change
-from lasting_memory.memory.seeded import FIRST_FILES_SECONDS, own_first_files, starting_memory
+from lasting_memory.memory.new_memory import FIRST_FILES_SECONDS, own_first_files, starting_memory
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -56,7 +56,7 @@ async def starting_files(
     folder = Folder(deployment, store, namespace, "/memories", author, began)
     for key, text in texts.items():
         try:
-            await folder.change(key, _creation(text), expect="", bounded=False)
+            await folder.change(key, _creation(text), expect="", is_bounded=False)
         except (RefusedWrite, journal.MovedError) as error:  # moved: another run has written it
             logger.warning("A new memory starts without seeds/memories%s: %r", key, error)
     return texts

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from lasting_memory.agent.shown_text import in_one_line
 from lasting_memory.deployment import Source
+from lasting_memory.memory.entries import entry_of
 from lasting_memory.memory.facts import bare_line, without_comments
-from lasting_memory.memory.sources import entry_of, field_sources, sources_in
+from lasting_memory.memory.sources import field_sources, sources_in
 
 # Characters of one such line.
 _LINE_CHARS = 300

@@ -24,7 +24,7 @@ from lasting_memory.auth.temporary_threads import TemporaryThreads
 from lasting_memory.auth.thread_messages import check_messages
 from lasting_memory.conversations.marks import HELD_WHILE_PAUSED, TEMPORARY, is_temporary
 from lasting_memory.deployment import Deployment
-from lasting_memory.memory.offers import note_groups
+from lasting_memory.memory.own_offers import note_groups
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Actor, User
 from lasting_memory.settings import CONSOLIDATION_GRAPH

@@ -11,7 +11,7 @@ from lasting_memory.agent.file_sections import sections
 from lasting_memory.consolidation.drafts import READ_TOOL, Draft
 from lasting_memory.consolidation.facts import TextFile
 from lasting_memory.consolidation.taken_back import DatedText, shown_lines
-from lasting_memory.memory.ends import WRITTEN
+from lasting_memory.memory.line_times import TIMES_FIELD
 from lasting_memory.memory.proposals import rules_of
 from lasting_memory.recall import rank
 
@@ -82,7 +82,7 @@ def _new_copy(draft: Draft) -> BaseStore:
         value: dict[str, object] = {**file}
         times_written = draft.expired_lines.times_written.get(key)
         if times_written is not None:
-            value[WRITTEN] = dict(times_written)
+            value[TIMES_FIELD] = dict(times_written)
         op = PutOp(draft.memory.files, key, value)
         ops.append(op)
     copy = InMemoryStore()

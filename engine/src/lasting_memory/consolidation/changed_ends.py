@@ -1,7 +1,7 @@
 """Ends of lines that the person changed, and whether a batch's changes bring one back.
 
-The *end* of a line is the day until which it holds (`memory/ends.py`). Facts are compared without it
-(`facts.py`). So the line that a person gave another end, or from which they took it, still stands in
+The *end* of a line is the day until which it holds (`memory/dated_lines.py`). Facts are compared
+without it (`facts.py`). So the line that a person gave another end, or from which they took it, still stands in
 memory, and is not taken back. Its end is: what an older conversation says of it returns only if the
 person says the fact again later.
 """
@@ -14,7 +14,7 @@ from lasting_memory.consolidation.facts import Findings, LineWords, fact_lines
 from lasting_memory.consolidation.returning_lines import Comparison, finding_of
 from lasting_memory.consolidation.taken_back import DatedText
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.memory.ends import end_of, may_have_ends
+from lasting_memory.memory.dated_lines import end_of, may_have_ends
 from lasting_memory.memory.proposals import Changed
 
 

@@ -10,8 +10,9 @@ from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder, sources_of_files
-from lasting_memory.memory.sources import Vouch, signs_in, sources_in
+from lasting_memory.memory.sources import signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of as file_text
+from lasting_memory.memory.vouches import Vouch
 from lasting_memory.vouching import Evidence
 
 
@@ -34,7 +35,7 @@ async def confirm_lines_in_memory(draft: Draft) -> None:
     )
     for key, entries_of_file in entries_by_key.items():
         vouch = _vouch_confirming(entries_of_file)
-        await folder.change(key, _unchanged, bounded=False, vouch=vouch)
+        await folder.change(key, _unchanged, is_bounded=False, vouch=vouch)
 
 
 def _confirmed_now(evidence: Evidence, files: Sequence[Item]) -> dict[str, set[str]]:

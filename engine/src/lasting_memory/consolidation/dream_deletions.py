@@ -14,9 +14,9 @@ from lasting_memory.consolidation.dream_files import values_of_present_entries
 from lasting_memory.consolidation.dream_store import DreamStore
 from lasting_memory.consolidation.dreams import DreamFile, DreamUpdate, FileUpdates, StoredDream
 from lasting_memory.memory import journal
+from lasting_memory.memory.entries import entries, text_of
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals import drop_threads as drop_threads_of_proposals
-from lasting_memory.memory.sources import entries, text_of
 from lasting_memory.people.identity import Actor
 
 

@@ -1,6 +1,6 @@
 """The files of a dream (`dreams.py`), and what a batch of conversations changes in them.
 
-An *entry* is a line of a file, or a value of a JSON object (`memory.sources.entries`). Its *origins*
+An *entry* is a line of a file, or a value of a JSON object (`memory.entries.entries`). Its *origins*
 are the ids of the conversations that it is from. They are known for every entry of a dream but
 those that the person wrote by hand.
 """
@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from lasting_memory import recall
 from lasting_memory.consolidation.dreams import DreamFile, FileUpdates, StoredDream
+from lasting_memory.memory.entries import entries, text_of
 from lasting_memory.memory.proposals import Changed, Sources
-from lasting_memory.memory.sources import entries, text_of
 
 _Value = TypeVar("_Value")
 # Ids of conversations, by entry.

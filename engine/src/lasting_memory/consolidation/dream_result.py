@@ -23,8 +23,9 @@ from lasting_memory.consolidation.rebuilt_lines import (
     rebuilt_lines,
 )
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Source
+from lasting_memory.memory.entries import entries
 from lasting_memory.memory.proposals import Changed, added_sources, changes, texts
-from lasting_memory.memory.sources import entries, vouch_new_by
+from lasting_memory.memory.vouches import vouch_new_by
 
 _NO_FILE = DreamFile("")
 # Values of a field that says nothing.

@@ -68,7 +68,7 @@ class Dream:
 class DreamFile:
     """A file of a dream.
 
-    `origins` has the ids of the conversations that an entry (`memory.sources.entries`) is from; it
+    `origins` has the ids of the conversations that an entry (`memory.entries.entries`) is from; it
     has no entry that the person wrote by hand. `sources` says who vouches for an entry.
     """
 

@@ -14,15 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from deepagents.backends.protocol import FileData
 
-from lasting_memory.memory.ends import (
-    DatedLine,
-    Day,
-    Written,
-    ends_of_text,
-    has_ends,
-    numbers_over,
-    without_lines,
-)
+from lasting_memory.memory.dated_lines import DatedLine
+from lasting_memory.memory.ends import Day, ends_of_text, has_ends, numbers_over, without_lines
+from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.proposals import Changed, changes
 from lasting_memory.memory.restored_lines import dropped_lines, new_dated_lines, with_lines_restored
 
@@ -41,7 +35,7 @@ class ExpiredLines:
 
     day: Day | None = None
     began: str = ""
-    times_written: Mapping[str, Written] = field(default_factory=dict)
+    times_written: Mapping[str, LineTimes] = field(default_factory=dict)
 
     def numbers_in(self, key: str, text: str) -> frozenset[int]:
         """The numbers of a file's expired lines. Blocks."""

@@ -19,7 +19,7 @@ from itertools import chain, islice
 
 from lasting_memory import recall
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.memory.ends import without_end
+from lasting_memory.memory.dated_lines import without_end
 from lasting_memory.memory.proposals import Changed
 from lasting_memory.words import normalized
 from lasting_memory.words import words as words_of

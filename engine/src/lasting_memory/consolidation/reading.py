@@ -36,7 +36,7 @@ from lasting_memory.consolidation.undecided_proposals import (
 )
 from lasting_memory.days import zone_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.memory import ends, journal
+from lasting_memory.memory import ends, journal, line_times
 from lasting_memory.memory.proposals import files_in, texts
 from lasting_memory.memory.stored_files import text_of
 from lasting_memory.vouching import Evidence
@@ -122,7 +122,7 @@ def _expired_in(d: Deployment, items: Sequence[Item]) -> ExpiredLines:
         is_profile = item.key == _PROFILE_KEY
         if is_profile and profile is None:
             profile = text_of(item)
-        times = ends.times_of_file(item)
+        times = line_times.times_of_file(item)
         if times:
             times_written[item.key] = times
     day = ends.present_day(d, profile)

@@ -44,7 +44,7 @@ from lasting_memory.consolidation.schedule import start
 from lasting_memory.consolidation.sweeping import sweep_counted
 from lasting_memory.conversations.retention import delete_temporary
 from lasting_memory.deployment import Deployment
-from lasting_memory.memory.seeded import load_starting_memory
+from lasting_memory.memory.new_memory import load_starting_memory
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import get_client

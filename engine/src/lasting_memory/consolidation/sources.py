@@ -1,6 +1,6 @@
 """Who vouches for what a batch adds: its conversations, or what it merged, never its model.
 
-An *entry* is a line of a text, or a value of a JSON object (`memory/sources.py`), and its *source*
+An *entry* is a line of a text, or a value of a JSON object (`memory/entries.py`), and its *source*
 says who vouches for it (`Source`).
 """
 
@@ -10,8 +10,9 @@ from lasting_memory.consolidation.changed_places import places
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.facts import Findings, line_words_of
 from lasting_memory.deployment import Source
+from lasting_memory.memory.entries import entries, entry_of, text_of
 from lasting_memory.memory.proposals import Changed, Proposal, Sources, added_sources
-from lasting_memory.memory.sources import Vouch, entries, entry_of, text_of
+from lasting_memory.memory.vouches import Vouch
 from lasting_memory.vouching import Evidence
 
 

@@ -14,11 +14,11 @@ def in_one_line(kind: type[Numbers]) -> type[Numbers]:
 
     The error is one line: the number's name, its value and what is wrong.
     """
-    validated = kind.__init__
+    validating_init = kind.__init__
 
     def init(numbers: Numbers, **values: object) -> None:
         try:
-            validated(numbers, **values)
+            validating_init(numbers, **values)
         except ValidationError as error:
             detail = error.errors()[0]
             path = (kind.__name__, *detail["loc"])

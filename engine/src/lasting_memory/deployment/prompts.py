@@ -68,5 +68,5 @@ def without_ends(text: str) -> str:
 def _without_points(text: str, part: str) -> str:
     """A text without the points of its lists, and the paragraphs, that have this part."""
     points = re.split(r"(?m)^(?=- |\s*$)", text)
-    remaining = [point for point in points if part not in point]
-    return "".join(remaining)
+    remaining_points = [point for point in points if part not in point]
+    return "".join(remaining_points)

@@ -51,7 +51,7 @@ from lasting_memory.http.memory_mcp import memory_route
 from lasting_memory.http.protocols import PeoplesAgents, refused_inside
 from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.start import looking_around
-from lasting_memory.memory.seeded import starting_memory
+from lasting_memory.memory.new_memory import starting_memory
 from lasting_memory.settings import ENGINE, Settings, SettingsError, served_http
 
 FOLDER = ENGINE / "http" / "static"

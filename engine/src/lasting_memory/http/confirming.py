@@ -15,8 +15,9 @@ from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.http.models.files import WrittenFile
 from lasting_memory.http.requests import Caller, FileQuery, Sent
-from lasting_memory.memory.sources import entry_of, field_of, lowest, signs_in, sources_in
-from lasting_memory.memory.sources import text_of as text_of_entry
+from lasting_memory.memory.entries import entry_of, field_of
+from lasting_memory.memory.entries import text_of as text_of_entry
+from lasting_memory.memory.sources import lowest, signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of
 
 router = requests.memory_router(requests.IN_TURN)

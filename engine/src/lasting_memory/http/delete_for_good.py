@@ -30,8 +30,8 @@ from lasting_memory.http.requests import ROUTE, Caller, PersonRequest, Sent, key
 from lasting_memory.memory import journal
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.offers import OffersOfPerson
 from lasting_memory.memory.one_fact import Fact, fact_of, wordings_in
+from lasting_memory.memory.own_offers import OffersOfPerson
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite

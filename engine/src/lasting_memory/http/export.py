@@ -36,8 +36,8 @@ from lasting_memory.http.models.person import controls_of
 from lasting_memory.http.requests import ROUTE, AboutQuery, Caller
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import controls
-from lasting_memory.memory.ends import times_of_file
-from lasting_memory.memory.offers import OffersOfPerson
+from lasting_memory.memory.line_times import times_of_file
+from lasting_memory.memory.own_offers import OffersOfPerson
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.stored_files import stored_file

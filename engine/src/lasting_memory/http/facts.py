@@ -38,7 +38,8 @@ from lasting_memory.http.requests import (
     revision_of,
 )
 from lasting_memory.memory import journal, stored_files
-from lasting_memory.memory.ends import Day, End, ends_of_file, present_day, without_end
+from lasting_memory.memory.dated_lines import without_end
+from lasting_memory.memory.ends import Day, End, ends_of_file, present_day
 from lasting_memory.memory.facts import Line, bare_line, content_lines, without_comments
 from lasting_memory.memory.journal import lines_of
 from lasting_memory.memory.sources import field_sources, line_sources, signs_in

@@ -17,7 +17,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.models.files import WrittenFile
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.sources import Vouch
+from lasting_memory.memory.vouches import Vouch
 
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 

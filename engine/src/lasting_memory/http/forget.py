@@ -24,7 +24,7 @@ from lasting_memory.http import requests
 from lasting_memory.http.models.export import Forgotten, Stays
 from lasting_memory.http.requests import AboutQuery, Caller, NoBody
 from lasting_memory.memory import journal
-from lasting_memory.memory.offers import OffersOfPerson
+from lasting_memory.memory.own_offers import OffersOfPerson
 from lasting_memory.people import identity, namespaces, scopes
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import get_client

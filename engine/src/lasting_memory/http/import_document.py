@@ -15,17 +15,12 @@ from lasting_memory.agent.additions import with_addition
 from lasting_memory.deployment import Source
 from lasting_memory.http import requests
 from lasting_memory.memory import journal
-from lasting_memory.memory.ends import MAX_ENDS
-from lasting_memory.memory.sources import (
-    Vouch,
-    entries,
-    lowest,
-    sources_in,
-    vouch_new_as,
-    vouch_new_by,
-)
+from lasting_memory.memory.dated_lines import MAX_ENDS
+from lasting_memory.memory.entries import entries
+from lasting_memory.memory.sources import lowest, sources_in
 from lasting_memory.memory.stored_files import file_bytes
 from lasting_memory.memory.validation import MAX_FILE_BYTES, check_content
+from lasting_memory.memory.vouches import Vouch, vouch_new_as, vouch_new_by
 from lasting_memory.plain_text import compared, plain
 
 # Of one import. What a memory may have beside what is there is checked file by file.

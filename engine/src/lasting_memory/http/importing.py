@@ -36,9 +36,9 @@ from lasting_memory.memory.proposals import (
     added_sources,
     is_proposal_kind,
 )
-from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.memory.validation import RefusedWrite, check_change, check_file
+from lasting_memory.memory.vouches import vouch_new_as
 from lasting_memory.people import identity
 from lasting_memory.platform import get_client
 
@@ -131,7 +131,7 @@ async def _import_file(caller: PersonRequest, file: DocumentFile, item: Item | N
             return "keep"
     key = key_of(file.path)
     vouch = await platform.in_thread(file.vouch)
-    await caller.files.arevise(key, file.merged, written=file.times(), vouch=vouch)
+    await caller.files.arevise(key, file.merged, times=file.times(), vouch=vouch)
     return "append" if old_file else "create"
 
 

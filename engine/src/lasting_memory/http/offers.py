@@ -1,7 +1,7 @@
 """Lines of one's own memory that one offers to a group, and the decision of whoever may write there.
 
-A person's own offers are those that they made (`memory/offers.py`). What is offered to a group
-waits in the group's namespace until somebody decides (`memory/offered.py`).
+A person's own offers are those that they made (`memory/own_offers.py`). What is offered to a group
+waits in the group's namespace until somebody decides (`memory/offer_decisions.py`).
 """
 
 import logging
@@ -22,10 +22,11 @@ from lasting_memory.http.models.offers import (
     WithdrawnOffer,
 )
 from lasting_memory.http.requests import Caller, MemoryQuery, NoBody, PersonRequest, Sent
-from lasting_memory.memory import offer_decisions, offers
+from lasting_memory.memory import offer_decisions
 from lasting_memory.memory.group_folders import GroupFolder, group_folders
 from lasting_memory.memory.offer_decisions import OpenOffer
 from lasting_memory.memory.offers import Offer
+from lasting_memory.memory.own_offers import MAX_OPEN, OffersOfPerson
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -171,9 +172,9 @@ async def withdraw_offer(
     return WithdrawnOffer(id=offer.id, status=offer.status)
 
 
-def _own_offers(caller: PersonRequest) -> offers.OffersOfPerson:
+def _own_offers(caller: PersonRequest) -> OffersOfPerson:
     """The offers of the person whom the request is about."""
-    return offers.OffersOfPerson(caller.store, caller.actor, caller.deployment, caller.began)
+    return OffersOfPerson(caller.store, caller.actor, caller.deployment, caller.began)
 
 
 def _folders(caller: PersonRequest) -> list[GroupFolder]:
@@ -217,7 +218,7 @@ def _group_entry(folder: GroupFolder, own_offers: list[Offer]) -> GroupToOffer:
         claim=folder.claim,
         group=folder.group,
         decided_by="members" if folder.members_decide else "operators",
-        left=max(offers.MAX_OPEN - open_count, 0),
+        left=max(MAX_OPEN - open_count, 0),
     )
 
 

@@ -23,7 +23,7 @@ from lasting_memory.deployment import NO_MEMORY, Deployment
 from lasting_memory.http.models.base import Refusal
 from lasting_memory.memory import journal
 from lasting_memory.memory.controls import Controls, controls
-from lasting_memory.memory.offers import note_groups
+from lasting_memory.memory.own_offers import note_groups
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.validation import check_path
 from lasting_memory.people import identity, namespaces

@@ -16,13 +16,8 @@ from lasting_memory.http.models.files import WrittenFile
 from lasting_memory.http.requests import Caller, MemoryQuery, Sent
 from lasting_memory.memory import journal
 from lasting_memory.memory.journal import NOTHING, Revision
-from lasting_memory.memory.sources import (
-    Vouch,
-    sources_in,
-    vouch_all_by,
-    vouch_new_as,
-    vouch_new_by,
-)
+from lasting_memory.memory.sources import sources_in
+from lasting_memory.memory.vouches import Vouch, vouch_all_by, vouch_new_as, vouch_new_by
 
 router = requests.memory_router(requests.IN_TURN)
 # Of taking changes back from a file that others are changing.

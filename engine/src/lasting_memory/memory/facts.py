@@ -19,7 +19,7 @@ MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 SOURCE = re.compile(
     r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$"
 )
-# The day until which a line holds, at its end and after its source (`memory/ends.py`).
+# The day until which a line holds, at its end and after its source (`memory/dated_lines.py`).
 END = re.compile(r"(?<=\s)\(until ([0-9]{4}-[0-9]{2}-[0-9]{2})\)$")
 _FENCE = re.compile(r"(`{3,}|~{3,})[^`]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
@@ -80,17 +80,17 @@ def without_comments(text: str, *, line_breaks: bool = False) -> str:
 
     With `line_breaks` those in comments stay, so that each line keeps its number.
     """
-    before, *commented = text.split("<!--")
-    parts = [before]
-    for part in commented:
-        comment, end, after = part.partition("-->")
+    text_before, *commented_parts = text.split("<!--")
+    parts = [text_before]
+    for part in commented_parts:
+        comment, end, text_after = part.partition("-->")
         if not end:
             parts.append(f"<!--{comment}")
             continue
         if line_breaks:
             count = comment.count("\n")
             parts.append("\n" * count)
-        parts.append(after)
+        parts.append(text_after)
     return "".join(parts)
 
 
@@ -126,8 +126,8 @@ def content_lines(lines: Sequence[str]) -> Iterator[Line]:
     A row of a table says what its columns are called; its head is none.
     """
     reader = _Reader(lines)
-    first = _count_front_matter(lines)
-    for number in range(first, len(lines)):
+    first_number = _count_front_matter(lines)
+    for number in range(first_number, len(lines)):
         line = reader.line(number)
         if line is not None:
             yield line
@@ -187,8 +187,8 @@ class _Reader:
                 return None
             return self._table_row(number, text)
         self._leave_table()
-        below = self._text_of(number + 1)
-        if _is_head(text, below):
+        line_below = self._text_of(number + 1)
+        if _is_head(text, line_below):
             self._head = _cells(text)
             return None
         if self._is_underlined(number, text):
@@ -197,8 +197,8 @@ class _Reader:
 
     def _grid_row(self, number: int, text: str) -> Line | None:
         """A row of a grid table; None for its head, below which a line of "=" stands."""
-        below = self._text_of(number + 1)
-        is_head = bool(_GRID.fullmatch(below)) and "=" in below
+        line_below = self._text_of(number + 1)
+        is_head = bool(_GRID.fullmatch(line_below)) and "=" in line_below
         if is_head:
             self._head = _cells(text)
             return None
@@ -216,13 +216,13 @@ class _Reader:
         A line of hyphens is one where the title stands alone above it, and a list comes after it.
         Else it is a rule between two parts.
         """
-        below = self._text_of(number + 1)
-        if not _UNDERLINE.fullmatch(below):
+        line_below = self._text_of(number + 1)
+        if not _UNDERLINE.fullmatch(line_below):
             return False
         has_other_form = text[0] in "#>|" or bool(_IS_ITEM.match(text))
         if has_other_form:
             return False
-        if below[0] == "=":
+        if line_below[0] == "=":
             return True
         text_before = self._text_of(number - 1)
         text_after = self._next_text(number + 2)
@@ -237,8 +237,10 @@ class _Reader:
 
     def _next_text(self, number: int) -> str:
         """The first line with text from a line on; "" if there is none."""
-        for later in range(number, len(self._lines)):  # a slice would copy the rest of the file
-            text = self._lines[later].strip()
+        for later_number in range(
+            number, len(self._lines)
+        ):  # a slice would copy the rest of the file
+            text = self._lines[later_number].strip()
             if text:
                 return text
         return ""
@@ -279,14 +281,14 @@ def _plain(number: int, text: str) -> Line:
     return Line(number, bare_line(text))
 
 
-def _is_head(text: str, below: str) -> bool:
+def _is_head(text: str, line_below: str) -> bool:
     """Whether a line is the head of a table, by the line below it."""
     if "|" not in text:
         return False
-    if not _is_below_head(below):
+    if not _is_below_head(line_below):
         return False
     count = len(_cells(text))
-    return count == len(_cells(below))
+    return count == len(_cells(line_below))
 
 
 def _is_below_head(text: str) -> bool:

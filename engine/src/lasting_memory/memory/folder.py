@@ -3,7 +3,7 @@
 A change passes, in this order: the path, the gate (`before_write`), the quota, whether its person
 was forgotten meanwhile, and the journal, which looks again after it put. `make` is a function that
 gives a file's new content for its present one. A `Vouch` says who vouches for the entries of a file,
-which are its lines, or the values of its JSON (`memory/sources.py`).
+which are its lines, or the values of its JSON (`memory/entries.py`).
 """
 
 from collections.abc import Iterable
@@ -15,17 +15,11 @@ from langgraph.store.base import BaseStore, Item
 
 from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, validation
-from lasting_memory.memory.ends import Written
 from lasting_memory.memory.journal import Began, Change, Revision
-from lasting_memory.memory.sources import (
-    Vouch,
-    lowest,
-    signs_in,
-    source_of_change,
-    sources_in,
-    vouch_new_as,
-)
+from lasting_memory.memory.line_times import LineTimes
+from lasting_memory.memory.sources import lowest, signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of
+from lasting_memory.memory.vouches import Vouch, source_of_change, vouch_new_as
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.plain_text import plain
@@ -78,17 +72,17 @@ class Folder:
         make: Change,
         *,
         expect: str | None = None,
-        bounded: bool = True,
-        written: Written = MappingProxyType({}),
+        is_bounded: bool = True,
+        times: LineTimes = MappingProxyType({}),
         vouch: Vouch | None = None,
     ) -> Revision:
         """Change a file. Returns the newest revision, in which the change is.
 
         `make` gives the new file for the present one, None for a deletion; it may be asked several
         times. `expect` is the id of the only revision that the change may follow, "" for no file
-        yet. With `bounded` the limits of the deployment hold for all files together; without,
-        whoever calls has held several changes to them. `written` are the times of new lines with an
-        end that were written before now (`memory/ends.py`). `vouch` says who vouches for its
+        yet. With `is_bounded` the limits of the deployment hold for all files together; without,
+        whoever calls has held several changes to them. `times` are the times of new lines with an
+        end that were written before now (`memory/line_times.py`). `vouch` says who vouches for its
         entries; None: as `vouch_of` for the author.
 
         Raises `MovedError` if the file is at another revision, and `ValueError` if `make`, the
@@ -104,11 +98,11 @@ class Folder:
             path,
             make=self.gated(path, make, vouch),
             author=self.author,
-            bounded=bounded,
+            is_bounded=is_bounded,
             expect=expect,
             began=self.began,
             limits=self.deployment.limits,
-            written=written,
+            times=times,
             vouch=vouch,
         )
 
@@ -116,22 +110,22 @@ class Folder:
         """A change of a file as `make`, with plain text, that raises as `before_write` for what it
         makes. `vouch` says who vouches for that; None: as `vouch_of` for the author.
         """
-        who_vouches = vouch or vouch_of(self.author)
+        effective_vouch = vouch or vouch_of(self.author)
         shown_path = f"{self.route}{path}"
 
-        def gated(before: FileData | None) -> FileData | None:
+        def gated(old_file: FileData | None) -> FileData | None:
             # Plain before the checks: they see what is kept.
-            made = make(before)
-            after = _plain(made)
+            raw_file = make(old_file)
+            new_file = _plain(raw_file)
             check_write(
                 self.deployment,
                 shown_path,
-                before,
-                after,
+                old_file,
+                new_file,
                 self.author,
-                vouch=who_vouches,
+                vouch=effective_vouch,
             )
-            return after
+            return new_file
 
         return gated
 
@@ -168,13 +162,19 @@ def check_write(
     source: Source | None = None
     if deployment.checks:
         source = source_of_write(path, before, after, vouch)
+    old_content = before["content"] if before else None
+    new_content: str | None = None
+    encoding: str | None = None
+    if after:
+        new_content = after["content"]
+        encoding = after["encoding"]
     validation.before_write(
         deployment,
         path,
-        content=after["content"] if after else None,
+        content=new_content,
         author=author,
-        encoding=after["encoding"] if after else None,
-        before=before["content"] if before else None,
+        encoding=encoding,
+        before=old_content,
         source=source,
     )
 

@@ -22,13 +22,13 @@ from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
 from lasting_memory.memory.journal import Began, Change
+from lasting_memory.memory.offer_claims import deciding
 from lasting_memory.memory.offers import (
     Decision,
     GroupOffer,
     Offer,
     UnknownOfferError,
     added_line,
-    deciding,
     group_offer_in,
     offers_in,
     put_group_offer,
@@ -36,9 +36,9 @@ from lasting_memory.memory.offers import (
 )
 from lasting_memory.memory.one_fact import wording
 from lasting_memory.memory.proposals import DecidedError
-from lasting_memory.memory.sources import vouch_new_as
 from lasting_memory.memory.stored_files import deletions, read_file
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import vouch_new_as
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
@@ -100,21 +100,21 @@ async def open_offers(
 
     What counts no more, since its author left or was forgotten, is deleted.
     """
-    undecided = await _undecided_in(store, deployment, places)
-    gets = [offer.read_own_item() for offer in undecided]
+    undecided_offers = await _undecided_in(store, deployment, places)
+    gets = [offer.read_own_item() for offer in undecided_offers]
     own_items = await store.abatch(gets)
-    opened = list[OpenOffer]()
+    waiting_offers = list[OpenOffer]()
     deletions_of_others = list[PutOp]()
-    for offer, own_item in zip(undecided, own_items, strict=True):
+    for offer, own_item in zip(undecided_offers, own_items, strict=True):
         open_offer = offer.opened(own_item)
         if open_offer:
-            opened.append(open_offer)
+            waiting_offers.append(open_offer)
         else:
             deletion = offer.delete()
             deletions_of_others.append(deletion)
     await store.abatch(deletions_of_others)
-    opened.sort(key=_age)
-    return opened
+    waiting_offers.sort(key=_age)
+    return waiting_offers
 
 
 def _age(open_offer: OpenOffer) -> tuple[str, str]:
@@ -127,7 +127,7 @@ async def _undecided_in(
     store: BaseStore, deployment: Deployment, places: Iterable[Namespace]
 ) -> list[_Undecided]:
     """The undecided offers in these namespaces of offers, or below, whether they count or not."""
-    undecided = list[_Undecided]()
+    undecided_offers = list[_Undecided]()
     for place in places:
         for item in await journal.all_items(store, place):
             group_offer = group_offer_in(item)
@@ -136,8 +136,8 @@ async def _undecided_in(
                 continue
             if not group_offer.decided:
                 offer = _Undecided(group_offer, folder)
-                undecided.append(offer)
-    return undecided
+                undecided_offers.append(offer)
+    return undecided_offers
 
 
 async def folder_of_offer(
@@ -198,15 +198,15 @@ async def _opened(store: BaseStore, folder: GroupFolder, group_offer: GroupOffer
     """The open offer that an undecided one is. One that does not count is deleted, and
     `UnknownOfferError` raised.
     """
-    undecided = _Undecided(group_offer, folder)
-    get = undecided.read_own_item()
+    undecided_offer = _Undecided(group_offer, folder)
+    get = undecided_offer.read_own_item()
     (own_item,) = await store.abatch([get])
-    open_offer = undecided.opened(own_item)
+    open_offer = undecided_offer.opened(own_item)
     if open_offer:
         is_forgotten = await _is_author_forgotten(store, open_offer)
         if not is_forgotten:
             return open_offer
-    deletion = undecided.delete()
+    deletion = undecided_offer.delete()
     await store.abatch([deletion])
     raise UnknownOfferError(group_offer.id)
 
@@ -216,8 +216,8 @@ async def _is_author_forgotten(store: BaseStore, open_offer: OpenOffer) -> bool:
     it deletes their item.
     """
     began = Began(open_offer.author, open_offer.own_offer.at)
-    deleted = await journal.read_deleted(store, began)
-    return deleted.everything
+    deleted_parts = await journal.read_deleted(store, began)
+    return deleted_parts.everything
 
 
 async def _accept(
@@ -247,12 +247,12 @@ async def _put_line(store: BaseStore, deployment: Deployment, open_offer: OpenOf
     author = Author("person", group_offer.author)
     path = folder.accepted_path
 
-    def with_line(before: FileData | None) -> FileData:
-        return added_line(before, path, group_offer.text)
+    def with_line(file: FileData | None) -> FileData:
+        return added_line(file, path, group_offer.text)
 
-    present = await read_file(store, folder.files, ACCEPTED_KEY)
-    changed = with_line(present)
-    if changed == present:
+    present_file = await read_file(store, folder.files, ACCEPTED_KEY)
+    new_file = with_line(present_file)
+    if new_file == present_file:
         return
     source = Source.CONFIRMED
     if group_offer.unconfirmed:
@@ -275,11 +275,11 @@ async def _take_own_line_out(
     # In another wording of its source it is the same line.
     offered_wording = wording(own_offer.line)
 
-    def without_line(before: FileData | None) -> FileData | None:
-        if before is None or before["encoding"] != "utf-8":
-            return before
+    def without_line(file: FileData | None) -> FileData | None:
+        if file is None or file["encoding"] != "utf-8":
+            return file
         staying_lines = list[str]()
-        for line in before["content"].split("\n"):
+        for line in file["content"].split("\n"):
             if wording(line) != offered_wording:
                 staying_lines.append(line)
         content = "\n".join(staying_lines)
@@ -292,7 +292,7 @@ async def _take_own_line_out(
     began = Began(actor, requested_at)
     files = Folder(deployment, store, own_offer.memory, "/memories", author, began)
     try:
-        await files.change(own_offer.key, without_line, bounded=False)
+        await files.change(own_offer.key, without_line, is_bounded=False)
     except RefusedWrite:
         logger.warning("A line that was offered and accepted stays in its author's memory too.")
 
@@ -302,14 +302,14 @@ async def _changes_something(store: BaseStore, own_offer: Offer, change: Change)
     is no file. True if what is stored is no file: the write refuses it.
     """
     try:
-        present = await read_file(store, own_offer.memory, own_offer.key)
+        present_file = await read_file(store, own_offer.memory, own_offer.key)
     except RefusedWrite:
         return True
-    changed = change(present)
-    if present is None or changed is None:
+    new_file = change(present_file)
+    if present_file is None or new_file is None:
         return False
-    content = present["content"]
-    return changed["content"] != content
+    content = present_file["content"]
+    return new_file["content"] != content
 
 
 async def _note_decision(
@@ -332,17 +332,17 @@ async def _note_for_group(store: BaseStore, open_offer: OpenOffer, decision: Dec
     place = namespaces.group_offers(files)
     group_offer = open_offer.group_offer.after_decision(decision)
     op = put_group_offer(place, group_offer)
-    old = await _old_decisions(store, place)
-    old_ops = deletions(old)
+    old_items = await _old_decisions(store, place)
+    old_ops = deletions(old_items)
     await store.abatch([op, *old_ops])
 
 
 async def _old_decisions(store: BaseStore, place: Namespace) -> list[Item]:
     """The oldest decisions of a group, beyond those that are kept."""
-    decided = list[Item]()
+    decided_items = list[Item]()
     for item in await journal.all_items(store, place):
         group_offer = group_offer_in(item)
         if group_offer and group_offer.decided:
-            decided.append(item)
-    decided.sort(key=lambda item: item.updated_at)
-    return decided[:-_DECIDED_KEPT]
+            decided_items.append(item)
+    decided_items.sort(key=lambda item: item.updated_at)
+    return decided_items[:-_DECIDED_KEPT]

@@ -71,6 +71,6 @@ def _is_hidden(character: str) -> bool:
     if character in _BLANK:
         return True
     code_point = ord(character)
-    if any(code_point in unseen for unseen in _UNSEEN):
+    if any(code_point in code_points for code_points in _UNSEEN):
         return True
     return unicodedata.category(character) in _INVISIBLE_CATEGORIES

@@ -1,61 +1,41 @@
-"""Offers of a person: lines of their own memory that they offer to the folder of a group of theirs.
+"""Offers: lines of a person's own memory that they offer to the folder of a group of theirs.
 
-An agent can only prepare an offer, in its person's own namespace. The person confirms the text and
-the group outside of runs. What crosses then is an item in the group's namespace (`GroupOffer`): the
-text, its author and the day. `offer_decisions.py` has what becomes of it there. The person's own item
-(`Offer`) says from which file the line is. An offer counts only while both items are there. So whoever
-is forgotten, or has left the group, offers nothing from that moment.
+What crosses is an item in the group's namespace (`GroupOffer`): the text, its author and the day. The
+person's own item (`Offer`) says from which file the line is. An offer counts only while both items
+are there. So whoever is forgotten, or has left the group, offers nothing from that moment.
 
 An offer is prepared until its person confirms it, then open until somebody in the group accepts or
-declines it. Then it is decided.
+declines it. Then it is decided. What its person does with it is in `own_offers.py`, what becomes of
+it in the group in `offer_decisions.py`.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple, get_args
-from uuid import uuid4
+from typing import Literal, get_args
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph.store.base import GetOp, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import days
-from lasting_memory.deployment import Deployment
-from lasting_memory.memory import journal
-from lasting_memory.memory.ends import end_of
-from lasting_memory.memory.folder import check_write, vouch_of
-from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
-from lasting_memory.memory.journal import Began, lines_of
-from lasting_memory.memory.offer_text import check_offer_text
-from lasting_memory.memory.one_fact import Fact, wording
-from lasting_memory.memory.proposals import DecidedError, UnknownProposalError
-from lasting_memory.memory.stored_files import read_file
+from lasting_memory.memory.dated_lines import end_of
+from lasting_memory.memory.group_folders import GroupFolder
+from lasting_memory.memory.journal import lines_of
+from lasting_memory.memory.one_fact import wording
+from lasting_memory.memory.proposals import UnknownProposalError
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, Author, User, membership_of
+from lasting_memory.people.identity import Actor
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.platform import lock_of
 
-# Open offers of a person to one group; offers that agents have prepared for a person; and offers of
-# a person whose decision is known.
-MAX_OPEN = 5
-MAX_PREPARED = 10
-_DECIDED_KEPT = 20
-# An offer goes so many days after a token of its author's has proved last that they are in the group:
-# nobody tells a server who left.
+# An offer goes so many days after a token of its author's has proved last that they are in the
+# group: nobody tells a server who left.
 PROVED_DAYS = 30
-# How old a noted proof is before a newer one is noted.
-_NOTED_AGAIN = timedelta(days=1)
-# For how long a claim keeps others from an offer: the process that put it may have died.
-_CLAIMED = timedelta(minutes=1)
-# Claims of one offer that are looked at.
-_CLAIMS = 100
 Decision = Literal["accepted", "declined"]
 Status = Literal["prepared", "open", Decision]
-_DECIDED: tuple[Decision, ...] = get_args(Decision)
+DECIDED: tuple[Decision, ...] = get_args(Decision)
 
 
 class UnknownOfferError(UnknownProposalError):
@@ -65,18 +45,6 @@ class UnknownOfferError(UnknownProposalError):
         super().__init__(
             f"There is no open offer {offer_id[:40]!r}: it was withdrawn, or its author left or was forgotten."
         )
-
-
-@dataclass(frozen=True, slots=True)
-class OwnLine:
-    """A line of a person's own memory."""
-
-    files: Namespace  # of the memory
-    key: str  # of the file
-    line: str  # as it stands in the file
-    text: str  # what it says to people
-    unconfirmed: bool = False  # whether nobody vouches for it
-    is_over: bool = False  # whether the day until which it holds has passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +95,7 @@ class Offer:
         """Whether the author's membership was proved lately."""
         days_ago = timedelta(days=PROVED_DAYS)
         long_ago = datetime.now(UTC) - days_ago
-        return self.proved_at >= _iso(long_ago)
+        return self.proved_at >= iso_time(long_ago)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,423 +176,29 @@ def put_group_offer(place: Namespace, group_offer: GroupOffer) -> PutOp:
     return PutOp(place, group_offer.id, value, index=False)
 
 
-@asynccontextmanager
-async def deciding(store: BaseStore, place: Namespace, offer_id: str) -> AsyncIterator[None]:
-    """Decides about an open offer, or withdraws it, alone among all processes. `place` is the
-    namespace of what is offered to its group.
-
-    Each process puts a claim, which is an item beside the offers, then looks for others' claims. Of
-    two at least one sees the other. Raises `DecidedError` where somebody else's is there.
-    """
-    async with lock_of("offer", offer_id):
-        claim_key = f"{offer_id} {uuid4().hex}"
-        now = datetime.now(UTC)
-        claim = {"claims": offer_id, "at": _iso(now)}
-        try:
-            await store.aput(place, claim_key, claim, index=False)
-            is_alone = await _drop_old_claims(store, place, offer_id, claim_key, now)
-            if not is_alone:
-                start = offer_id[:40]
-                raise DecidedError(
-                    f"Somebody else decides about the offer {start!r} at this moment; look again."
-                )
-            yield
-        finally:
-            deletion = store.adelete(place, claim_key)
-            await asyncio.shield(deletion)
+def with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
+    return [offer for offer in offers if offer.status in statuses]
 
 
-async def _drop_old_claims(
-    store: BaseStore, place: Namespace, offer_id: str, claim_key: str, now: datetime
-) -> bool:
-    """Delete the claims of an offer that hold no more. Returns whether none but the one with this
-    key is left.
-    """
-    holds_since = _iso(now - _CLAIMED)
-    filters = {"claims": offer_id}
-    is_alone = True
-    deletions = list[PutOp]()
-    for item in await store.asearch(place, filter=filters, limit=_CLAIMS):
-        if item.key == claim_key:
-            continue
-        put_at = str(item.value.get("at", ""))
-        if put_at < holds_since:
-            deletions.append(PutOp(place, item.key, None))
-        else:
-            is_alone = False
-    await store.abatch(deletions)
-    return is_alone
-
-
-def _iso(at: datetime) -> str:
+def iso_time(at: datetime) -> str:
+    """A time as offers keep it, in ISO format."""
     return at.isoformat(timespec="microseconds")  # one width, so that texts compare as times
 
 
-def added_line(before: FileData | None, path: str, text: str) -> FileData:
+def added_line(file: FileData | None, path: str, text: str) -> FileData:
     """A file of a group with a line at its end. What stands there already is not added again.
 
     Raises `RefusedWrite` for a file that is no text.
     """
     content = ""
-    if before is not None:
-        if before["encoding"] != "utf-8":
+    if file is not None:
+        if file["encoding"] != "utf-8":
             raise RefusedWrite(f"{path} is not text, so no line can be added to it.")
-        content = before["content"]
-        present = map(wording, lines_of(content))
-        if wording(text) in present:
-            return before
+        content = file["content"]
+        wordings = map(wording, lines_of(content))
+        if wording(text) in wordings:
+            return file
     if content and not content.endswith("\n"):
         content = f"{content}\n"
     with_line = f"{content}- {text}\n"
     return FileData(content=with_line, encoding="utf-8")
-
-
-class _Counted(NamedTuple):
-    """A person's offers: those that count, and those that count no more, each oldest first."""
-
-    counting: list[Offer]
-    stale: list[Offer]
-
-
-@dataclass(frozen=True, slots=True)
-class OffersOfPerson:
-    """What one person offers, and may do with their offers.
-
-    `began` is when the run or the request began that does it: it writes nothing if its person was
-    forgotten since then. None: nobody can be forgotten meanwhile.
-    """
-
-    store: BaseStore
-    author: Actor
-    deployment: Deployment
-    began: Began | None = None
-
-    async def all(self) -> list[Offer]:
-        """Those that are prepared or open, and the last that were decided, oldest first."""
-        counted = await self._counted()
-        return counted.counting
-
-    async def _counted(self) -> _Counted:
-        """The offers by whether they count. An open one counts no more if its item in the group's
-        namespace is gone, or if membership was not proved for long. A decided one has its decision.
-        """
-        stored = await self._stored()
-        group_offers = await self._group_offers(stored)
-        counting = list[Offer]()
-        stale = list[Offer]()
-        for offer in stored:
-            group_offer = group_offers.get(offer.id)
-            if offer.status != "open":
-                counting.append(offer)
-            elif group_offer and group_offer.decided:
-                decided = replace(offer, status=group_offer.decided)
-                counting.append(decided)
-            elif group_offer and offer.is_proved():
-                counting.append(offer)
-            else:
-                stale.append(offer)
-        return _Counted(counting, stale)
-
-    async def _group_offers(self, offers: Iterable[Offer]) -> dict[str, GroupOffer | None]:
-        """What the groups' namespaces say of the open ones of these offers, by their ids. None of an
-        offer whose item is gone.
-        """
-        opened = _with_status(offers, "open")
-        gets = list[GetOp]()
-        for offer in opened:
-            get = offer.read_group_item(self.author)
-            gets.append(get)
-        items = await self.store.abatch(gets)
-        group_offers = dict[str, GroupOffer | None]()
-        for offer, item in zip(opened, items, strict=True):
-            group_offers[offer.id] = group_offer_in(item)
-        return group_offers
-
-    @property
-    def _place(self) -> Namespace:
-        """Namespace of the person's own items."""
-        return namespaces.offers(self.author)
-
-    async def _stored(self) -> list[Offer]:
-        """All own items, whether they count or not, with the status that is stored."""
-        items = await journal.all_items(self.store, self._place)
-        return offers_in(items)
-
-    async def prepare(self, folder: GroupFolder, own_line: OwnLine) -> Offer:
-        """Keep an offer for the person to confirm, and return it. Nothing crosses.
-
-        The same text for the same group is kept once. Raises `RefusedWrite` for what may not be offered, and if too many
-        wait for the person.
-        """
-        await self._check(folder, own_line)
-        async with lock_of("offers", self.author):
-            stored = await self._stored()
-            prepared = _with_status(stored, "prepared")
-            same = _same(prepared, folder, own_line)
-            if same:
-                return same[0]
-            count = len(prepared)
-            if count >= MAX_PREPARED:
-                raise RefusedWrite(
-                    f"{count} prepared offers wait for the person, and {MAX_PREPARED} may; tell them so."
-                )
-            offer = _new_offer(folder, own_line, "prepared", keep=True)
-            op = put_offer(self.author, offer)
-            await self._put([op])
-            return offer
-
-    async def offer(self, folder: GroupFolder, own_line: OwnLine, *, keep: bool) -> Offer:
-        """Offer a line to a group, and return the offer. The person has confirmed the text and the
-        group.
-
-        With `keep` their own line stays when it is accepted. The same text is offered once: the open
-        offer is returned. Raises `RefusedWrite` for what may not be offered, and if too many wait for
-        the group.
-        """
-        await self._check(folder, own_line)
-        async with lock_of("offers", self.author):
-            counted = await self._counted()
-            opened = self._open_to(folder, counted.counting)
-            same = _same(opened, folder, own_line)
-            if same:
-                return same[0]
-            if len(opened) >= MAX_OPEN:
-                raise _too_many(folder)
-            offer = _new_offer(folder, own_line, "open", keep=keep)
-            group_offer = self._group_offer(offer)
-            place = offer.place(self.author)
-            # The person's own first: what is offered does not count without it.
-            own_op = put_offer(self.author, offer)
-            group_op = put_group_offer(place, group_offer)
-            replaced = _replaced(counted.counting, folder, own_line)
-            needless = counted.stale + replaced
-            deletions = self._deletions(needless)
-            await self._put([own_op, group_op, *deletions])
-            await self._take_back_if_too_many(folder, offer)
-            return offer
-
-    def _group_offer(self, offer: Offer) -> GroupOffer:
-        """The group's item of an offer that is made now: its text, its author and the day in UTC.
-
-        `unconfirmed` is about the line: nobody vouches for what it says.
-        """
-        now = days.now()
-        return GroupOffer(
-            id=offer.id,
-            author=self.author.user_id,
-            text=offer.text,
-            day=f"{now:%Y-%m-%d}",
-            unconfirmed=offer.unconfirmed,
-        )
-
-    def _open_to(self, folder: GroupFolder, offers: Iterable[Offer]) -> list[Offer]:
-        """Those of these offers that wait for a group."""
-        group = folder.files[-1]
-        opened = _with_status(offers, "open")
-        waiting = list[Offer]()
-        for offer in opened:
-            place = offer.place(self.author)
-            if place[-1] == group:
-                waiting.append(offer)
-        return waiting
-
-    async def _take_back_if_too_many(self, folder: GroupFolder, offer: Offer) -> None:
-        """Delete an offer that was just put, and raise `RefusedWrite`, if another process put the
-        last one that may wait meanwhile.
-        """
-        counting = await self.all()
-        opened = self._open_to(folder, counting)
-        oldest = opened[:MAX_OPEN]
-        if len(oldest) < MAX_OPEN:
-            return
-        may_wait = {other.id for other in oldest}
-        if offer.id not in may_wait:
-            await self._delete([offer])
-            raise _too_many(folder)
-
-    async def withdraw(self, offer_id: str) -> Offer:
-        """Withdraw an open offer, or drop a prepared one. Returns it as it was.
-
-        Raises `UnknownOfferError` if the person has no such offer, and `DecidedError` if it was
-        decided.
-        """
-        offer = await self._undecided(offer_id)
-        if offer.status == "prepared":  # no group knows of it
-            await self._delete([offer])
-            return offer
-        place = offer.place(self.author)
-        async with deciding(self.store, place, offer_id):
-            offer = await self._undecided(offer_id)
-            await self._delete([offer])
-            return offer
-
-    async def _undecided(self, offer_id: str) -> Offer:
-        """The prepared or open offer with this id. Raises as `withdraw`."""
-        for offer in await self.all():
-            if offer.id != offer_id:
-                continue
-            if offer.status in _DECIDED:
-                start = offer_id[:40]
-                raise DecidedError(f"The offer {start!r} was {offer.status} already.")
-            return offer
-        raise UnknownOfferError(offer_id)
-
-    async def withdraw_all(self) -> None:
-        """Take all that is offered out of the groups' namespaces. The person is being forgotten."""
-        stored = await self._stored()
-        deletions = self._group_deletions(stored)
-        await self.store.abatch(deletions)
-
-    async def prove(self, claims: Mapping[str, str]) -> None:
-        """Note to which groups a token has just proved that the person belongs.
-
-        Open offers to groups to which they do not belong any more go.
-        """
-        stored = await self._stored()
-        of_groups_left = list[Offer]()
-        proved = list[Offer]()
-        for offer in _with_status(stored, "open"):
-            value = claims.get(offer.claim)
-            if value == offer.group:
-                proved.append(offer)
-            else:
-                of_groups_left.append(offer)
-        await self._delete(of_groups_left)
-        now = datetime.now(UTC)
-        noted_lately = _iso(now - _NOTED_AGAIN)
-        for offer in proved:
-            if offer.proved_at < noted_lately:
-                await self._note_proof(offer, _iso(now))
-
-    async def _note_proof(self, offer: Offer, at: str) -> None:
-        """Note in an own item when membership was proved, unless the item was changed meanwhile."""
-        place = self._place
-        async with lock_of("offer", offer.id):
-            item = await self.store.aget(place, offer.id)
-            present = offers_in([item])
-            if present != [offer]:
-                return
-            proved = replace(offer, proved_at=at)
-            op = put_offer(self.author, proved)
-            await journal.put_unless_forgotten(self.store, [op], self.began)
-
-    async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
-        """Delete the offers that say a fact, prepared, open or decided. Returns their number.
-
-        With `dry_run` it only counts. What a group has accepted is the group's.
-        """
-        saying = list[Offer]()
-        for offer in await self._stored():
-            texts = (offer.text, offer.line)
-            if any(map(fact.is_in, texts)):
-                saying.append(offer)
-        if not dry_run:
-            await self._delete(saying)
-        return len(saying)
-
-    async def _delete(self, offers: Sequence[Offer]) -> None:
-        """Delete both items of these offers, whatever was forgotten meanwhile."""
-        deletions = self._deletions(offers)
-        await self.store.abatch(deletions)
-
-    def _deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
-        """The deletions of offers. What a group knows of a decided one has no text of it."""
-        place = self._place
-        own_deletions = [PutOp(place, offer.id, None) for offer in offers]
-        return own_deletions + self._group_deletions(offers)
-
-    def _group_deletions(self, offers: Sequence[Offer]) -> list[PutOp]:
-        """The deletions of the groups' items of the open ones of these offers."""
-        opened = _with_status(offers, "open")
-        return [offer.delete_group_item(self.author) for offer in opened]
-
-    async def _put(self, ops: Sequence[PutOp]) -> None:
-        """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
-        await journal.put_or_refuse(self.store, ops, self.began)
-
-    async def _check(self, folder: GroupFolder, own_line: OwnLine) -> None:
-        """Raises `RefusedWrite` for a line that may not stand in the group's folder."""
-        text = own_line.text
-        check_offer_text(text)
-        if own_line.is_over:
-            raise RefusedWrite(
-                "The day until which the line holds has passed; give it another one, or none, then "
-                "offer it.",
-                kind="offer_over",
-            )
-        before = await read_file(self.store, folder.files, ACCEPTED_KEY)
-        path = folder.accepted_path
-        after = added_line(before, path, text)
-        author = Author("person", self.author.user_id)
-        vouch = vouch_of(author)
-        check_write(self.deployment, path, before, after, author, vouch=vouch)
-
-
-async def note_groups(
-    store: BaseStore,
-    author: Actor,
-    deployment: Deployment,
-    user: User,
-    began: Began | None = None,
-) -> None:
-    """Note to which groups a person belongs, by the token of their request that was just verified.
-
-    What they offer to a group that they have left goes. A token that has expired meanwhile says
-    nothing.
-    """
-    if not deployment.has_offers:
-        return
-    membership = membership_of(user)
-    if not membership.is_over:
-        offers = OffersOfPerson(store, author, deployment, began)
-        await offers.prove(membership.claims)
-
-
-def _too_many(folder: GroupFolder) -> RefusedWrite:
-    return RefusedWrite(
-        f"{MAX_OPEN} offers of yours wait for {folder.group}, and no more may; withdraw one, or wait.",
-        kind="too_many_offers",
-    )
-
-
-def _new_offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool) -> Offer:
-    at = _iso(datetime.now(UTC))
-    return Offer(
-        id=str(uuid4()),
-        at=at,
-        status=status,
-        text=own_line.text,
-        line=own_line.line,
-        memory=own_line.files,
-        key=own_line.key,
-        route=folder.route,
-        claim=folder.claim,
-        group=folder.group,
-        keep=keep,
-        proved_at=at,
-        unconfirmed=own_line.unconfirmed,
-    )
-
-
-def _replaced(offers: Sequence[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
-    """Those of these offers that a new one takes the place of, and the oldest decided ones."""
-    prepared = _with_status(offers, "prepared")
-    same = _same(prepared, folder, own_line)
-    decided = _with_status(offers, *_DECIDED)
-    oldest = decided[:-_DECIDED_KEPT]
-    return same + oldest
-
-
-def _with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
-    return [offer for offer in offers if offer.status in statuses]
-
-
-def _same(offers: Iterable[Offer], folder: GroupFolder, own_line: OwnLine) -> list[Offer]:
-    """Those of these offers that have the text of a line, for a group."""
-    line_wording = wording(own_line.text)
-    same = list[Offer]()
-    for offer in offers:
-        is_same_text = wording(offer.text) == line_wording
-        if is_same_text and offer.is_for(folder):
-            same.append(offer)
-    return same

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lasting_memory.memory.ends import without_end
+from lasting_memory.memory.dated_lines import without_end
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.journal import Revision, edits, lines_of
 from lasting_memory.plain_text import compared
@@ -39,10 +39,10 @@ class Fact:
     def is_quoted(self, prose: str) -> bool:
         """Whether a sentence quotes the fact, or its beginning, as it is or as JSON."""
         text = compared(prose)
-        for known in self.wordings:
-            beginning = known[:_QUOTED_CHARS]
-            quoted = json.dumps(beginning)
-            as_json = quoted[1:-1]
+        for known_wording in self.wordings:
+            beginning = known_wording[:_QUOTED_CHARS]
+            json_text = json.dumps(beginning)
+            as_json = json_text[1:-1]
             if beginning in text or as_json in text:
                 return True
         return False
@@ -52,7 +52,9 @@ class Fact:
         if path.endswith(".json"):
             return self._cleaned_json(content)
         text = compared(content)
-        may_have_it = any(known in text for known in self.wordings)  # which is quick
+        may_have_it = any(
+            known_wording in text for known_wording in self.wordings
+        )  # which is quick
         if not may_have_it:
             return content
         lines_left = list[str]()
@@ -81,12 +83,12 @@ class Fact:
         """
         try:
             value = json.loads(content or "{}")
-            pruned = self._pruned(value)
+            pruned_value = self._pruned(value)
         except (ValueError, RecursionError):
             return content
-        if pruned is _ERASED or pruned == value:
+        if pruned_value is _ERASED or pruned_value == value:
             return content
-        text = json.dumps(pruned, indent=2, ensure_ascii=False)
+        text = json.dumps(pruned_value, indent=2, ensure_ascii=False)
         return f"{text}\n"
 
     def _pruned(self, value: object) -> object:
@@ -102,17 +104,17 @@ class Fact:
     def _pruned_list(self, value: Sequence[object]) -> list[object]:
         items = list[object]()
         for item in value:
-            pruned = self._pruned(item)
-            if pruned is not _ERASED:
-                items.append(pruned)
+            pruned_item = self._pruned(item)
+            if pruned_item is not _ERASED:
+                items.append(pruned_item)
         return items
 
     def _pruned_object(self, value: Mapping[str, object]) -> dict[str, object]:
         fields = dict[str, object]()
         for name, part in value.items():
-            pruned = self._pruned(part)
-            if pruned is not _ERASED:
-                fields[name] = pruned
+            pruned_part = self._pruned(part)
+            if pruned_part is not _ERASED:
+                fields[name] = pruned_part
         return fields
 
     def threads(self, histories: Iterable[tuple[str, Sequence[Revision]]]) -> list[str]:
@@ -178,13 +180,13 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
     `present` are lines that are facts of their own now, as `wording` gives them.
     """
     wordings = {wording(text)}
-    for new, old in itertools.pairwise(revisions):
-        before = lines_of(old.content or "")
-        after = lines_of(new.content or "")
-        for edit in edits(before, after):
-            new_lines = edit.put_in(after)
+    for newer_revision, older_revision in itertools.pairwise(revisions):
+        lines_before = lines_of(older_revision.content or "")
+        lines_after = lines_of(newer_revision.content or "")
+        for edit in edits(lines_before, lines_after):
+            new_lines = edit.put_in(lines_after)
             wordings_put_in = wordings.intersection(map(wording, new_lines))
-            for line in edit.taken_out(before):
+            for line in edit.taken_out(lines_before):
                 old_wording = wording(line)
                 if old_wording in present:
                     continue
@@ -193,17 +195,17 @@ def fact_of(text: str, revisions: Sequence[Revision], present: Collection[str]) 
     return Fact(frozenset(wordings))
 
 
-def _is_like_one_of(line: str, others: Iterable[str]) -> bool:
+def _is_like_one_of(line: str, other_lines: Iterable[str]) -> bool:
     """Whether a line has half of its words in common with one of the others, or they with it."""
-    return any(_is_like(line, other) for other in others)
+    return any(_is_like(line, other_line) for other_line in other_lines)
 
 
-def _is_like(one: str, other: str) -> bool:
+def _is_like(line: str, other_line: str) -> bool:
     """Whether the shorter of two lines has half of its words in the other. One without words is like
     none.
     """
-    words = set(pieces(one))
-    other_words = set(pieces(other))
+    words = set(pieces(line))
+    other_words = set(pieces(other_line))
     fewest = min(len(words), len(other_words))
     if fewest == 0:
         return False

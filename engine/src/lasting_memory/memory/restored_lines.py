@@ -8,7 +8,7 @@ such a day. Functions here say which lines a change of a text drops, and put suc
 from collections.abc import Collection, Sequence
 
 from lasting_memory.memory import journal
-from lasting_memory.memory.ends import DatedLine, dated_lines
+from lasting_memory.memory.dated_lines import DatedLine, dated_lines
 
 
 def new_dated_lines(before: str, after: str) -> list[DatedLine]:
@@ -22,28 +22,31 @@ def new_dated_lines(before: str, after: str) -> list[DatedLine]:
 
 
 def dropped_lines(
-    before: str, after: str, over: Collection[int], elsewhere: Sequence[DatedLine] = ()
+    before: str,
+    after: str,
+    numbers_over: Collection[int],
+    lines_elsewhere: Sequence[DatedLine] = (),
 ) -> set[int]:
     """The numbers of the lines of the old text that are over and that a change drops. Blocks.
 
-    `over` are the numbers of all lines that are over. A line is not dropped if the new text has it,
-    or a new line in other words has its day. `elsewhere` are new dated lines of other texts, which
-    count as new lines of this one.
+    `numbers_over` are the numbers of all lines that are over. A line is not dropped if the new text
+    has it, or a new line in other words has its day. `lines_elsewhere` are new dated lines of other
+    texts, which count as new lines of this one.
     """
     new_lines = new_dated_lines(before, after)
-    new_lines += elsewhere
+    new_lines += lines_elsewhere
     lines_after = [*dated_lines(after), *new_lines]
     present_keys = {line.key for line in lines_after}
     new_days = {line.day for line in new_lines}
-    dropped = set[int]()
+    dropped_numbers = set[int]()
     for line in dated_lines(before):
-        if line.number not in over:
+        if line.number not in numbers_over:
             continue
         is_present = line.key in present_keys
         is_in_other_words = line.day in new_days
         if not is_present and not is_in_other_words:
-            dropped.add(line.number)
-    return dropped
+            dropped_numbers.add(line.number)
+    return dropped_numbers
 
 
 def with_lines_restored(before: str, after: str, numbers: Collection[int]) -> str:
@@ -52,19 +55,19 @@ def with_lines_restored(before: str, after: str, numbers: Collection[int]) -> st
     """
     if not numbers:
         return after
-    old = before.split("\n")
-    new = after.split("\n") if after else []
+    old_lines = before.split("\n")
+    new_lines = after.split("\n") if after else []
     result = list[str]()
-    copied = 0  # lines of the old text that are in the result, or were taken out
-    for edit in journal.edits(old, new):
-        unchanged = old[copied : edit.old_start]
-        result += unchanged
+    old_place = 0  # lines of the old text that are in the result, or were taken out
+    for edit in journal.edits(old_lines, new_lines):
+        unchanged_lines = old_lines[old_place : edit.old_start]
+        result += unchanged_lines
         for number in range(edit.old_start, edit.old_end):
             if number in numbers:
-                result.append(old[number])
-        result += edit.put_in(new)
-        copied = edit.old_end
-    result += old[copied:]
+                result.append(old_lines[number])
+        result += edit.put_in(new_lines)
+        old_place = edit.old_end
+    result += old_lines[old_place:]
     text = "\n".join(result)
     ended_in_break = before.endswith("\n")
     if ended_in_break and not text.endswith("\n"):

@@ -16,11 +16,11 @@ from deepagents.backends.protocol import FileData
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.memory import validation
+from lasting_memory.memory.new_memory import first_files
 from lasting_memory.memory.seeded import (
     SeedError,
     check_quota,
     files_below,
-    first_files,
     folders_in,
     paths_in,
     seed_value,
@@ -215,8 +215,6 @@ class _Reader:
             files = self._files(group_folder, route, [place])
             self._result.files[place] = files
 
-    # --- Parts of the folder
-
     def _named_folders(self, path: Path) -> list[tuple[str, Path]]:
         """The folders of organizations, people or groups, with the name that each spells,
         percent-encoded or not.
@@ -298,17 +296,15 @@ class _Reader:
         """The folders in a folder; none if something in it is refused."""
         return self._result_or_refusal(folders_in, folder) or []
 
-    # --- What is wrong
-
     def _result_or_refusal(
         self,
-        read: Callable[Arguments, Result],
+        reader: Callable[Arguments, Result],
         *arguments: Arguments.args,
         **options: Arguments.kwargs,
     ) -> Result | None:
         """What a function returns. Where it raises `SeedError`, None: this refuses the folder."""
         try:
-            return read(*arguments, **options)
+            return reader(*arguments, **options)
         except SeedError as error:
             self._refuse(str(error))
             return None

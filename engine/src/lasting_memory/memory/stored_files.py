@@ -84,8 +84,8 @@ def file_bytes(file: FileData) -> bytes:
 def content_size(item: Item) -> int:
     """UTF-8 bytes of a file's content."""
     content = str(item.value.get("content", ""))
-    encoded = content.encode(errors="replace")
-    return len(encoded)
+    content_bytes = content.encode(errors="replace")
+    return len(content_bytes)
 
 
 def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> None:

@@ -143,16 +143,18 @@ def is_plain(path: str) -> bool:
     return len(path.encode()) <= MAX_PATH_BYTES
 
 
-def check_path(path: str, shown: str = "") -> str:
+def check_path(path: str, shown_path: str = "") -> str:
     """The path itself. Raises `RefusedWrite` for one that is not plain.
 
-    `shown` is the path as the caller wrote it.
+    `shown_path` is the path as the caller wrote it.
     """
     if not is_plain(path):
-        wanted = (
+        requirement = (
             f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
         )
-        raise RefusedWrite(f"{(shown or path)[:80]!r} does not name a file; use {wanted}.")
+        raise RefusedWrite(
+            f"{(shown_path or path)[:80]!r} does not name a file; use {requirement}."
+        )
     return path
 
 
@@ -234,10 +236,10 @@ def check_schema(path: str, content: str, schema: type[BaseModel]) -> None:
             place = ".".join(map(str, detail["loc"]))
             field = place[:_FIELD_CHARS] or "it"
             faults.append(f"{field}: {detail['msg']}")
-        wrong = "; ".join(faults)
+        fault_text = "; ".join(faults)
         fields = ", ".join(schema.model_fields)
         raise RefusedWrite(
-            f"{path} was not written: {wrong}. It is JSON with these fields: {fields}."
+            f"{path} was not written: {fault_text}. It is JSON with these fields: {fields}."
         ) from None
 
 

@@ -171,8 +171,8 @@ class _Embedded(Embeddings):
     carried out.
     """
 
-    def __init__(self, embed: Embeddings) -> None:
-        self._embed = embed
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._embed = embeddings
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return self._embed.embed_documents(texts)
@@ -227,8 +227,8 @@ class Checkpointer(AsyncPostgresSaver):
         run = "thread_id = %s AND metadata->>'run_id' = %s"
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
-                chosen = f"SELECT {key} FROM checkpoints WHERE {run}"  # noqa: S608
-                statement = f"DELETE FROM {table} WHERE ({key}) IN ({chosen})"  # noqa: S608
+                selection = f"SELECT {key} FROM checkpoints WHERE {run}"  # noqa: S608
+                statement = f"DELETE FROM {table} WHERE ({key}) IN ({selection})"  # noqa: S608
                 await cursor.execute(statement, (thread_id, run_id))
 
 

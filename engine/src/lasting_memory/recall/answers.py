@@ -86,16 +86,16 @@ def results_text(
         room -= len(head)
         room -= len(_GAP)
     shortened_query = query[:MAX_QUERY_CHARS]
-    asked = " ".join([shortened_query, *alternatives])
-    stems = _query_stems(asked)
+    question_text = " ".join([shortened_query, *alternatives])
+    stems = _query_stems(question_text)
     lines_of_matches = _quotes(matches, stems, room, zone)
     texts = list[str]()
     for head, lines in zip(heads, lines_of_matches, strict=True):
-        quoted = _in_order(lines)
-        texts.append(head + quoted)
+        quotation = _in_order(lines)
+        texts.append(head + quotation)
     text = _GAP.join(texts)
-    shortened = text[:chars_without_note]
-    return shortened + note
+    cut_text = text[:chars_without_note]
+    return cut_text + note
 
 
 def _outstanding_note(results: Results) -> str:
@@ -127,7 +127,7 @@ def _quotes(
         quotes.append({})
     # Where few conversations match, excerpts may be long.
     fair_share = room // len(matches) // 4
-    most = max(_TURN_CHARS, fair_share)
+    most_chars = max(_TURN_CHARS, fair_share)
     for matching_turn in _matching_turns(matches):
         number = matching_turn.match_number
         place = matching_turn.place
@@ -138,7 +138,7 @@ def _quotes(
         text = conversation.turns[place].text
         start = _line_start(conversation, place, zone)
         room_for_text = room - len(start)
-        share = min(most, room_for_text)
+        share = min(most_chars, room_for_text)
         least = min(_LEAST_CHARS, len(text))
         if share < least:
             continue
@@ -202,15 +202,15 @@ def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
     `topics` are the texts of these files, by path.
     """
     language = lexical.language(query)
-    stems = _query_stems(query)
-    asked = set(stems)
+    stem_list = _query_stems(query)
+    query_stems = set(stem_list)
     most_in_conversation = 0
     for part in answer.split("\n\n"):
-        count = _shared_count(asked, part, language)
+        count = _shared_count(query_stems, part, language)
         most_in_conversation = max(most_in_conversation, count)
     counts = dict[str, int]()
     for path, text in topics.items():
-        count = _shared_count(asked, text, language)
+        count = _shared_count(query_stems, text, language)
         if count > most_in_conversation:
             counts[path] = count
     if not counts:
@@ -221,11 +221,11 @@ def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
     return f"\n\n[{names} may say more; read it]"
 
 
-def _shared_count(asked: set[str], text: str, language: str) -> int:
+def _shared_count(query_stems: set[str], text: str, language: str) -> int:
     """How many of these stems are in a text."""
     stems = _stems_in(text, language)
-    shared = asked.intersection(stems)
-    return len(shared)
+    shared_stems = query_stems.intersection(stems)
+    return len(shared_stems)
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[Excerpt]:
@@ -239,7 +239,7 @@ def excerpts(query: str, match: Match, chars: int) -> list[Excerpt]:
         best_places.append(place)
     if not best_places:
         best_places = [0]
-    shown = list[Excerpt]()
+    quoted_turns = list[Excerpt]()
     for place in sorted(best_places):
         is_deleted_meanwhile = place >= len(turns)
         if is_deleted_meanwhile:
@@ -248,8 +248,8 @@ def excerpts(query: str, match: Match, chars: int) -> list[Excerpt]:
         number = place + 1
         text = _excerpt(turn.text, stems, chars)
         excerpt: Excerpt = {"number": number, "speaker": turn.speaker, "text": text}
-        shown.append(excerpt)
-    return shown
+        quoted_turns.append(excerpt)
+    return quoted_turns
 
 
 def _query_stems(query: str) -> list[str]:
@@ -306,10 +306,10 @@ def _page_line(conversation: Conversation, place: int, chars: int, zone: ZoneInf
     return f"\n{number}. {day}{speaker}: {text}"
 
 
-def _within(number: int, least: int, most: int) -> int:
-    """A number, or the nearest one between `least` and `most`."""
-    at_least = max(number, least)
-    return min(at_least, most)
+def _within(number: int, lowest: int, highest: int) -> int:
+    """A number, or the nearest one between `lowest` and `highest`."""
+    at_least = max(number, lowest)
+    return min(at_least, highest)
 
 
 def _nearest_places(middle: int, total: int) -> list[int]:
@@ -318,12 +318,12 @@ def _nearest_places(middle: int, total: int) -> list[int]:
     """
     places = [middle]
     for distance in range(1, PAGE_TURNS):
-        before = middle - distance
-        behind = middle + distance
-        if before >= 0:
-            places.append(before)
-        if behind < total:
-            places.append(behind)
+        earlier_place = middle - distance
+        later_place = middle + distance
+        if earlier_place >= 0:
+            places.append(earlier_place)
+        if later_place < total:
+            places.append(later_place)
     return places[:PAGE_TURNS]
 
 
@@ -343,10 +343,10 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
         start = origins[start]
     start = _start_within(flat, start, shown_chars)
     end = start + shown_chars
-    shown = flat[start:end]
+    shown_text = flat[start:end]
     if start:
-        return f"…{shown}…"
-    return f"{shown}…"
+        return f"…{shown_text}…"
+    return f"{shown_text}…"
 
 
 def _start_within(text: str, start: int, chars: int) -> int:
@@ -354,8 +354,8 @@ def _start_within(text: str, start: int, chars: int) -> int:
     many.
     """
     last_start = len(text) - chars
-    earlier = min(start, last_start)
-    return max(0, earlier)
+    latest_start = min(start, last_start)
+    return max(0, latest_start)
 
 
 def _best_start(text: str, stems: Sequence[str], chars: int) -> int:
@@ -368,8 +368,8 @@ def _best_start(text: str, stems: Sequence[str], chars: int) -> int:
     best_start = 0
     highest = -1
     for place in _places_of(beginnings, text):
-        wanted_start = place - chars_before
-        start = _start_within(text, wanted_start, chars)
+        ideal_start = place - chars_before
+        start = _start_within(text, ideal_start, chars)
         end = start + chars
         part = text[start:end]
         count = _count_in(part, beginnings)
@@ -424,9 +424,9 @@ def _searchable(text: str) -> tuple[str, list[int]]:
 
     The list is empty if all places are the same.
     """
-    whole = folded(text)
-    if len(whole) == len(text):
-        return whole, []
+    folded_text = folded(text)
+    if len(folded_text) == len(text):
+        return folded_text, []
     pieces = list[str]()
     origins = list[int]()
     for place, char in enumerate(text):
@@ -436,5 +436,5 @@ def _searchable(text: str) -> tuple[str, list[int]]:
         for _ in piece:
             origins.append(place)
     origins.append(len(text))
-    joined = "".join(pieces)
-    return joined, origins
+    joined_text = "".join(pieces)
+    return joined_text, origins

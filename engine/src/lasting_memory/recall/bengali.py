@@ -39,8 +39,8 @@ def is_bengali(word: str) -> bool:
 
 def stem(word: str) -> str:
     """The stem of a word. The word is in lower case and normal form (`words.comparable`)."""
-    unstressed = _without_one(word, _STRESS)
-    noun = _without_all_cases(unstressed)
+    bare_word = _without_one(word, _STRESS)
+    noun = _without_all_cases(bare_word)
     shorter = _without_one(noun, _NUMBERS)
     if shorter == noun:
         return noun
@@ -61,12 +61,12 @@ def _without_all_cases(word: str) -> str:
 
 def _has_genitive(word: str) -> bool:
     """Whether a word ends with the genitive's r behind a vowel."""
-    before = word.removesuffix(_GENITIVE)
-    if before == word:
+    stem = word.removesuffix(_GENITIVE)
+    if stem == word:
         return False
-    if len(before) < _LEAST:
+    if len(stem) < _LEAST:
         return False
-    last_sign = before[-1]
+    last_sign = stem[-1]
     return last_sign in _VOWEL_SIGNS
 
 
@@ -75,7 +75,7 @@ def _without_one(word: str, endings: tuple[str, ...]) -> str:
     too little would be left.
     """
     for ending in endings:
-        rest = word.removesuffix(ending)
-        if rest != word and len(rest) >= _LEAST:
-            return rest
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) >= _LEAST:
+            return stem
     return word

@@ -68,7 +68,7 @@ class _Hits:
         told_counts *= is_searched
         asking_counts *= is_searched
         counts = told_counts + asking_counts
-        searched = conversations[is_searched]
+        searched_conversations = conversations[is_searched]
 
         self._table = table
         self._question = question
@@ -81,7 +81,7 @@ class _Hits:
             conversations=telling_first(told_counts > 0, counts > 0),
             passages=telling_first(told_counts, counts),
             total=int(is_typical.sum()),
-            searched=len(np.unique(searched)),
+            searched=len(np.unique(searched_conversations)),
         )
 
     def best_places(self) -> list[int]:
@@ -151,7 +151,7 @@ def _counts(table: Rows, postings: Rows, question: Question, times: Numbers) -> 
     return word_counts(question.words, terms, places, document_count, times)
 
 
-def _best(scores: Floats, ties: Integers, most: int) -> list[int]:
+def _best(scores: Floats, ties: Integers, limit: int) -> list[int]:
     """The places of the best scores above 0, best first, at most so many.
 
     Of equal scores the one with the larger value in `ties` comes first.
@@ -159,7 +159,7 @@ def _best(scores: Floats, ties: Integers, most: int) -> list[int]:
     keys = (ties, scores)
     worst_first = np.lexsort(keys)
     best_first = worst_first[::-1]
-    best = best_first[:most]
-    has_score = scores[best] > 0
-    places: list[int] = best[has_score].tolist()
+    best_places = best_first[:limit]
+    has_score = scores[best_places] > 0
+    places: list[int] = best_places[has_score].tolist()
     return places

@@ -52,7 +52,7 @@ async def catch_up(
     *,
     agents: Collection[str],
     current: str = "",
-    most: int | None = None,
+    limit: int | None = None,
     seconds: float | None = None,
     began: journal.Began | None = None,
     routes: Collection[str] = tuple(ROUTES),
@@ -60,7 +60,7 @@ async def catch_up(
     """Indexes the conversations that have changed since the watermark, and moves it. Returns the
     index.
 
-    It leaves out the thread `current`, which is still being written, and all but the `most` newest,
+    It leaves out the thread `current`, which is still being written, and all but the `limit` newest,
     which the index counts as outstanding. It waits for embeddings at most so many seconds (None:
     until all are there). Of tools that read files of `routes` nothing is indexed.
 
@@ -70,17 +70,17 @@ async def catch_up(
     versions = await _changed_versions(threads, actor, agents, index.watermark)
     changed_count = len(versions)
     current_version = versions.pop(current, None)
-    stale = _stale(index.table, versions)
-    due = stale[:most]
-    index.outstanding = len(stale) - len(due)
+    stale_threads = _stale(index.table, versions)
+    due_threads = stale_threads[:limit]
+    index.outstanding = len(stale_threads) - len(due_threads)
     has_changed_much = changed_count > FIRST_PAGE
     # A search by a person who has said little since the last one writes nothing.
-    if due or has_changed_much:
+    if due_threads or has_changed_much:
         keys = index.keys
         is_written = True
-        for start in range(0, len(due), _READ_PAGE):
+        for start in range(0, len(due_threads), _READ_PAGE):
             end = start + _READ_PAGE
-            page = due[start:end]
+            page = due_threads[start:end]
             talks = await read_conversations(threads, actor, agents, page, routes)
             is_written = await index_conversations(store, actor, talks, began, index)
             if not is_written:
@@ -91,9 +91,9 @@ async def catch_up(
         if is_written and not index.outstanding:
             version = _indexed_until(index.watermark, versions, current_version)
         # Whoever has put conversations has looked after that whether their person was forgotten.
-        is_checked = bool(due)
-        present = await reload(store, actor, keys, version, began, is_checked=is_checked)
-        index.parts = present.parts
+        is_checked = bool(due_threads)
+        present_index = await reload(store, actor, keys, version, began, is_checked=is_checked)
+        index.parts = present_index.parts
     if index.meaning:
         waiting_count = await embed_waiting(
             store, threads, actor, agents, seconds=seconds, began=began, routes=routes
@@ -139,14 +139,14 @@ def _stale(table: Rows, versions: dict[str, int]) -> list[str]:
     current_rows = table[newest(table)]
     keys_and_versions = current_rows[["key", "version"]].tolist()
     indexed_versions = dict(keys_and_versions)
-    stale = list[str]()
+    stale_threads = list[str]()
     for thread_id in sorted(versions, key=versions.__getitem__, reverse=True):
         version = versions[thread_id]
         key = key_of(thread_id)
         indexed_version = indexed_versions.get(key)
         if not version or indexed_version != version:
-            stale.append(thread_id)
-    return stale
+            stale_threads.append(thread_id)
+    return stale_threads
 
 
 def _indexed_until(watermark: int, versions: dict[str, int], current_version: int | None) -> int:
@@ -156,12 +156,12 @@ def _indexed_until(watermark: int, versions: dict[str, int], current_version: in
     A thread may have changed when the clock was ahead: what changes after it then would be below
     the watermark.
     """
-    now = time.time_ns() // 1_000
+    present_version = time.time_ns() // 1_000
     newest_version = max(versions.values(), default=0)
-    last = min(newest_version, now)
+    last_version = min(newest_version, present_version)
     if current_version is not None:
-        last = min(last, current_version)
-    return max(watermark, last)
+        last_version = min(last_version, current_version)
+    return max(watermark, last_version)
 
 
 async def drop_deleted(
@@ -179,22 +179,22 @@ async def drop_deleted(
     `is_meant` decides by a passage's text. Returns how many passages are meant. With `dry_run` it
     only counts. Other deleted conversations leave the index when a search finds them.
     """
-    meant = await _meant_passages(store, actor, is_meant)
-    thread_ids = await _thread_ids(store, actor, meant)
-    living = await _living(threads, actor, agents, thread_ids)
-    deleted = meant.keys() - living
+    passage_counts = await _meant_passages(store, actor, is_meant)
+    thread_ids = await _thread_ids(store, actor, passage_counts)
+    living_keys = await _living(threads, actor, agents, thread_ids)
+    deleted_keys = passage_counts.keys() - living_keys
     count = 0
-    for key in deleted:
-        count += meant[key]
+    for key in deleted_keys:
+        count += passage_counts[key]
     if dry_run:
         return count
     deleted_ids = list[str]()
     for thread_id in thread_ids:
-        if key_of(thread_id) in deleted:
+        if key_of(thread_id) in deleted_keys:
             deleted_ids.append(thread_id)
     await drop(store, actor, deleted_ids, began)
     # Also where the document, which names the thread, is missing already.
-    for key in deleted:
+    for key in deleted_keys:
         ops = await text_ops(store, actor, key, None)
         await write(store, actor, ops, began)
     return count
@@ -218,15 +218,15 @@ async def _living(
     threads: Threads, actor: identity.Actor, agents: Collection[str], thread_ids: Sequence[str]
 ) -> set[int]:
     """The keys of those of these threads that still exist."""
-    living = set[int]()
+    living_keys = set[int]()
     if not thread_ids:
-        return living
-    owned = owned_by(actor, agents)
-    listed = await threads_by_id(threads, thread_ids, owned, ["thread_id"])
-    for thread in listed:
+        return living_keys
+    owners = owned_by(actor, agents)
+    existing_threads = await threads_by_id(threads, thread_ids, owners, ["thread_id"])
+    for thread in existing_threads:
         thread_id = str(thread["thread_id"])
-        living.add(key_of(thread_id))
-    return living
+        living_keys.add(key_of(thread_id))
+    return living_keys
 
 
 async def _thread_ids(store: BaseStore, actor: identity.Actor, keys: Iterable[int]) -> list[str]:

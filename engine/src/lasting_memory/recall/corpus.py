@@ -166,10 +166,10 @@ class Corpus:
         """How often each word is in each passage. The name of a passage's speaker is one of its
         words.
         """
-        named = np.flatnonzero(self.names)
-        names = self.names[named]
+        named_passages = np.flatnonzero(self.names)
+        names = self.names[named_passages]
         terms = np.concatenate([self.words, names])
-        places = np.concatenate([self.passage_of_word, named])
+        places = np.concatenate([self.passage_of_word, named_passages])
         return word_counts(words, terms, places, self.passage_count)
 
     def has(self, words: Sequence[Sequence[int]], where: Flags | None = None) -> Flags:

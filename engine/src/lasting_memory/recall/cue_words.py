@@ -276,8 +276,8 @@ def _unspaced_cues(table: str) -> tuple[str, ...]:
     """The cues of a table of writing without spaces, as they stand in a folded text."""
     cues = list[str]()
     for phrase in table.split(","):
-        stripped = phrase.strip()
-        cues.append(folded(stripped))
+        bare_phrase = phrase.strip()
+        cues.append(folded(bare_phrase))
     return tuple(cues)
 
 

@@ -149,7 +149,7 @@ def documents(talk: Conversation) -> list[Document]:
     if len(last_ones) < len(passages_of_documents):
         first_passage = last_ones[0][0]
         left_out = first_passage.turn
-    whole = Document(
+    template = Document(
         talk.thread_id,
         _row(talk),
         language,
@@ -162,11 +162,11 @@ def documents(talk: Conversation) -> list[Document]:
     for turn in talk.turns:
         name = turn.name
         name_hashes[name] = _first_name_hash(name, language)
-    made = list[Document]()
+    all_documents = list[Document]()
     for number, passages in enumerate(last_ones):
-        document = _document(whole, talk.turns, name_hashes, number, passages)
-        made.append(document)
-    return made
+        document = _document(template, talk.turns, name_hashes, number, passages)
+        all_documents.append(document)
+    return all_documents
 
 
 def _language_of(talk: Conversation) -> str:
@@ -216,18 +216,18 @@ def _passages(talk: Conversation, language: str) -> list[_Passage]:
 def _row(talk: Conversation) -> Rows:
     """The row of a conversation's first document in the table, without its counts of words."""
     began_at = talk.created_at or talk.date
-    began = version_of(began_at)
-    ended = version_of(talk.last_said_at)
+    beginning = version_of(began_at)
+    end = version_of(talk.last_said_at)
     row = np.zeros(1, TABLE)
     row["key"] = key_of(talk.thread_id)
     row["version"] = version_of(talk.updated_at)
-    row["began"] = began // 1_000_000
-    row["ended"] = ended // 1_000_000
+    row["began"] = beginning // 1_000_000
+    row["ended"] = end // 1_000_000
     return row
 
 
 def _document(
-    whole: Document,
+    template: Document,
     turns: Sequence[Turn],
     name_hashes: Mapping[str, int],
     number: int,
@@ -235,8 +235,8 @@ def _document(
 ) -> Document:
     """The document of this number, from 0, of a conversation. It has these passages.
 
-    `whole` says what all documents of the conversation have in common. `name_hashes` has the hash of
-    each speaker's first name.
+    `template` says what all documents of the conversation have in common. `name_hashes` has the hash
+    of each speaker's first name.
     """
     rows = np.zeros(len(passages), PASSAGES)
     words = list[int]()
@@ -255,12 +255,12 @@ def _document(
         for word, mark in passage.words:
             words.append(hash_of(word))
             marks.append(mark)
-    row = whole.row.copy()
+    row = template.row.copy()
     row["key"] += number
     row["words"] = len(words)
     row["told"] = telling_words
     return replace(
-        whole,
+        template,
         row=row,
         passages=rows,
         words=np.array(words, WORDS),
@@ -270,12 +270,12 @@ def _document(
 
 def _first_name_hash(speaker: str, language: str) -> int:
     """The hash of a speaker's first name, by which a search names them; 0 without one."""
-    shortened = speaker[:_NAME_CHARS]
-    terms = lexical.search_stems(shortened, language)
+    short_name = speaker[:_NAME_CHARS]
+    terms = lexical.search_stems(short_name, language)
     if not terms:
         return 0
-    first = terms[0]
-    return hash_of(first.text)
+    first_term = terms[0]
+    return hash_of(first_term.text)
 
 
 def _words_of(text: str, language: str) -> list[tuple[str, int]]:
@@ -307,12 +307,12 @@ def postings(document: Document) -> Rows:
     tenths = TENTHS[kind_of_word]
     asking_tenths = np.where(tells, 0, tenths)
     term_count = len(terms)
-    told = np.bincount(term_of_word, tells, term_count)
-    asked = np.bincount(term_of_word, asking_tenths, term_count)
+    told_counts = np.bincount(term_of_word, tells, term_count)
+    asking_counts = np.bincount(term_of_word, asking_tenths, term_count)
     rows = np.zeros(term_count, POSTINGS)
     rows["term"] = terms
-    rows["count"] = np.minimum(told, _MOST_COUNTED)
-    rows["asked"] = np.minimum(asked, _MOST_COUNTED)
+    rows["count"] = np.minimum(told_counts, _MOST_COUNTED)
+    rows["asked"] = np.minimum(asking_counts, _MOST_COUNTED)
     return rows
 
 

@@ -63,9 +63,9 @@ class _EchoSearch:
         is_asked = in_question & by_user
         is_stated = in_statement & by_user
         is_stated &= tells
-        asked = corpus.has(words, is_asked)
-        stated = corpus.has(words, is_stated)
-        states_any = stated.any(axis=0)
+        asked_words = corpus.has(words, is_asked)
+        stated_words = corpus.has(words, is_stated)
+        states_any = stated_words.any(axis=0)
         document_of = corpus.document_of
         days = _days_of(corpus)
         short_answers = corpus.by_assistant & ~corpus.is_explained
@@ -73,8 +73,8 @@ class _EchoSearch:
         self._corpus = corpus
         self._has = corpus.has(words)
         self._has_in_statement = corpus.has(words, in_statement)
-        self._stated = stated
-        self._asked_in_document = corpus.any_in_document(asked)
+        self._stated = stated_words
+        self._asked_in_document = corpus.any_in_document(asked_words)
         self._statements = np.flatnonzero(states_any)
         self._days = days[document_of]
         self._conversations = corpus.conversations[document_of]
@@ -91,8 +91,8 @@ class _EchoSearch:
             statements = self._repeated_by(passage)
             if not len(statements):
                 continue
-            stated = self._stated[:, statements]
-            is_stated = stated.any(axis=1)
+            stated_words = self._stated[:, statements]
+            is_stated = stated_words.any(axis=1)
             is_echo[passage] = True
             silent[:, passage] = ~is_stated
         return Echoes(is_echo, silent)
@@ -133,14 +133,14 @@ class _EchoSearch:
         statements = self._statements
         words = self._words_of(passage)
         cells = np.ix_(words, statements)
-        stated = self._stated[cells]
-        shared = stated.sum(axis=0)
-        is_repeated = shared >= len(words) / 2
+        stated_words = self._stated[cells]
+        shared_counts = stated_words.sum(axis=0)
+        is_repeated = shared_counts >= len(words) / 2
         conversations = self._conversations
         conversation = conversations[passage]
         is_repeated &= conversations[statements] != conversation
         if self._is_answer[passage]:
-            is_repeated &= self._says_no_more(passage, words, stated)
+            is_repeated &= self._says_no_more(passage, words, stated_words)
         else:
             # Only the person themselves repeats their statement.
             names = self._corpus.names
@@ -151,19 +151,20 @@ class _EchoSearch:
             days = self._days
             day = days[passage]
             is_repeated &= days[statements] <= day
-        repeated: Integers = statements[is_repeated]
-        return repeated
+        repeated_statements: Integers = statements[is_repeated]
+        return repeated_statements
 
-    def _says_no_more(self, passage: int, words: Integers, stated: Flags) -> Flags:
+    def _says_no_more(self, passage: int, words: Integers, stated_words: Flags) -> Flags:
         """For each statement, whether it accounts for an assistant's passage: each of the passage's
         words of the question is in the statement, or was asked for in the passage's conversation.
 
-        `words` are the numbers of these words. `stated` says which statement has which of them.
+        `words` are the numbers of these words. `stated_words` says which statement has which of
+        them.
         """
         document = self._corpus.document_of[passage]
         was_asked = self._asked_in_document[words, document]
         as_column = was_asked[:, None]
-        is_accounted_for = stated | as_column
+        is_accounted_for = stated_words | as_column
         says_no_more: Flags = is_accounted_for.all(axis=0)
         return says_no_more
 
@@ -265,9 +266,9 @@ def _telling_shares(tells: Flags, echoes: Flags) -> Floats:
 
     Both tables say it of each word, by row, and each text.
     """
-    telling = tells.sum(axis=1)
-    echoing = echoes.sum(axis=1)
-    either = telling + echoing
-    shares = telling / np.maximum(1, either)
-    is_told = telling > 0
+    telling_counts = tells.sum(axis=1)
+    echoing_counts = echoes.sum(axis=1)
+    all_counts = telling_counts + echoing_counts
+    shares = telling_counts / np.maximum(1, all_counts)
+    is_told = telling_counts > 0
     return np.where(is_told, shares, 1.0)

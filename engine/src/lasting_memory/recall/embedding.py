@@ -85,8 +85,8 @@ async def embed_waiting(
 
     One task a person embeds, and goes on behind this call.
     """
-    waiting = namespaces.recall(actor, "waiting")
-    if not await store.asearch(waiting, limit=1):
+    waiting_place = namespaces.recall(actor, "waiting")
+    if not await store.asearch(waiting_place, limit=1):
         return 0
     key = (asyncio.get_running_loop(), actor)
     if key not in _tasks:
@@ -97,7 +97,7 @@ async def embed_waiting(
         _tasks[key] = new_task
     task = _tasks[key]
     await asyncio.wait({task}, timeout=seconds)
-    items = await store.asearch(waiting, limit=MOST_PARTS)
+    items = await store.asearch(waiting_place, limit=MOST_PARTS)
     return len(items)
 
 
@@ -115,17 +115,17 @@ async def _embed_all(
 
     An error is logged, and ends it.
     """
-    waiting = namespaces.recall(actor, "waiting")
+    waiting_place = namespaces.recall(actor, "waiting")
     try:
-        while items := await store.asearch(waiting, limit=MOST_PARTS):
+        while items := await store.asearch(waiting_place, limit=MOST_PARTS):
             for item in sorted(items, key=_newest_first):
                 thread_id = str(item.value["thread_id"])
                 talks = await read_conversations(threads, actor, agents, [thread_id], routes)
                 talk = talks[0] if talks else None
                 key = key_of(thread_id)
                 ops = await text_ops(store, actor, key, talk)
-                done = PutOp(waiting, item.key, None)
-                ops.append(done)
+                deletion = PutOp(waiting_place, item.key, None)
+                ops.append(deletion)
                 is_written = await write(store, actor, ops, began)
                 if not is_written:
                     return
@@ -147,14 +147,14 @@ async def stop_embedding(actor: identity.Actor) -> None:
     Another process notices that the person was forgotten.
     """
     running_loop = asyncio.get_running_loop()
-    cancelled = list[asyncio.Task[None]]()
+    cancelled_tasks = list[asyncio.Task[None]]()
     for (loop, person), task in list(_tasks.items()):
         if person != actor:
             continue
         if loop is running_loop:
             task.cancel()
-            cancelled.append(task)
+            cancelled_tasks.append(task)
         else:
             loop.call_soon_threadsafe(task.cancel)
-    if cancelled:
-        await asyncio.wait(cancelled, timeout=_STOP_SECONDS)
+    if cancelled_tasks:
+        await asyncio.wait(cancelled_tasks, timeout=_STOP_SECONDS)

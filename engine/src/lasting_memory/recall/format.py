@@ -84,9 +84,9 @@ def packed(arrays: Mapping[str, Array], **details: object) -> dict[str, object]:
     value: dict[str, object] = {"format": FORMAT, **details}
     for name, array in arrays.items():
         columns = _columns(array)
-        compressed = zlib.compress(columns, 1)
-        encoded = base64.b64encode(compressed)
-        value[name] = encoded.decode()
+        compressed_bytes = zlib.compress(columns, 1)
+        base64_bytes = base64.b64encode(compressed_bytes)
+        value[name] = base64_bytes.decode()
     return value
 
 
@@ -126,17 +126,17 @@ def unpacked(item: object, **types: np.dtype[Held]) -> list[npt.NDArray[Held]]:
     value = value_of(item)
     arrays = list[npt.NDArray[Held]]()
     for name, array_type in types.items():
-        encoded = text_in(value, name)
-        array = _decoded(encoded, array_type)
+        base64_text = text_in(value, name)
+        array = _decoded(base64_text, array_type)
         arrays.append(array)
     return arrays
 
 
-def _decoded(encoded: str, array_type: np.dtype[Held]) -> npt.NDArray[Held]:
+def _decoded(base64_text: str, array_type: np.dtype[Held]) -> npt.NDArray[Held]:
     """The array of this type in a text. Raises `DamagedError` if it has none."""
     try:
-        compressed = base64.b64decode(encoded)
-        columns = zlib.decompress(compressed)
+        compressed_bytes = base64.b64decode(base64_text)
+        columns = zlib.decompress(compressed_bytes)
         return _rows(columns, array_type)
     except (ValueError, zlib.error) as error:
         raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
@@ -146,28 +146,28 @@ def _columns(array: Array) -> bytes:
     """The bytes of an array; of one with fields the first bytes of all its rows, then the second
     ones, and so on. Bytes of one meaning beside each other compress a sixth better.
     """
-    stored = array.tobytes()
+    raw_bytes = array.tobytes()
     has_fields = array.dtype.names is not None
-    if not has_fields or not stored:
-        return stored
-    return _transposed(stored, len(array))
+    if not has_fields or not raw_bytes:
+        return raw_bytes
+    return _transposed(raw_bytes, len(array))
 
 
 def _rows(columns: bytes, array_type: np.dtype[Held]) -> npt.NDArray[Held]:
     """The inverse of `_columns`. Raises `ValueError` for bytes that are no array of this type."""
-    stored = columns
+    raw_bytes = columns
     has_fields = array_type.names is not None
     if has_fields and columns:
-        stored = _transposed(columns, array_type.itemsize)
-    return np.frombuffer(stored, array_type)
+        raw_bytes = _transposed(columns, array_type.itemsize)
+    return np.frombuffer(raw_bytes, array_type)
 
 
-def _transposed(stored: bytes, row_count: int) -> bytes:
+def _transposed(raw_bytes: bytes, row_count: int) -> bytes:
     """Bytes, taken as a matrix with so many rows, column by column.
 
     Raises `ValueError` if they do not fill the rows.
     """
-    single_bytes = np.frombuffer(stored, "u1")
+    single_bytes = np.frombuffer(raw_bytes, "u1")
     matrix = single_bytes.reshape(row_count, -1)
     return matrix.T.tobytes()
 
@@ -177,8 +177,8 @@ def key_of(thread_id: str) -> int:
 
     The numbers of its other documents follow it.
     """
-    encoded = thread_id.encode()
-    digest = hashlib.blake2b(encoded, digest_size=8)
+    id_bytes = thread_id.encode()
+    digest = hashlib.blake2b(id_bytes, digest_size=8)
     number = int.from_bytes(digest.digest())
     return number & ~int(_DOCUMENT_BITS)
 
@@ -210,16 +210,16 @@ def version_of(updated_at: str) -> int:
 
 def hash_of(word: str) -> int:
     """A word's hash: its number in the index."""
-    encoded = word.encode()
-    return zlib.crc32(encoded)
+    word_bytes = word.encode()
+    return zlib.crc32(word_bytes)
 
 
 def accents_of(accents: str) -> int:
     """The number of a word's accents (`words.Term`), from 1 to 127; 0 for none."""
     if not accents:
         return 0
-    hashed = hash_of(accents)
-    return 1 + hashed % 127
+    accents_hash = hash_of(accents)
+    return 1 + accents_hash % 127
 
 
 class Part(NamedTuple):
@@ -271,6 +271,6 @@ def newest(table: Rows) -> Flags:
 
 def joined(arrays: Sequence[npt.NDArray[Held]], array_type: np.dtype[Held]) -> npt.NDArray[Held]:
     """Arrays of a type (`TABLE` and so on), one after the other; an empty array if there are none."""
-    empty = np.zeros(0, array_type)
-    with_empty = [empty, *arrays]
-    return np.concatenate(with_empty)
+    empty_array = np.zeros(0, array_type)
+    all_arrays = [empty_array, *arrays]
+    return np.concatenate(all_arrays)

@@ -128,11 +128,11 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     read_new = SearchOp(new_of, limit=MOST_PARTS)
     results = await store.abatch([read_watermark, read_new])
     watermark = cast("Item | None", results[0])
-    new = cast("list[SearchItem]", results[1])
+    new_items = cast("list[SearchItem]", results[1])
     segments = await _segments(store, actor)
     index = Index()
-    index.new_parts = len(new)
-    for item in (*segments, *new):
+    index.new_parts = len(new_items)
+    for item in (*segments, *new_items):
         part = read_part(item)
         index.parts.append(part)
     if watermark is not None and index.parts:
@@ -146,19 +146,19 @@ async def state_of(store: BaseStore, actor: identity.Actor) -> frozenset[tuple[s
 
     It is another one once somebody has changed the index.
     """
-    new = await _new_parts(store, actor, MOST_PARTS)
+    new_items = await _new_parts(store, actor, MOST_PARTS)
     segments = await _segments(store, actor)
     state = set[tuple[str, datetime]]()
-    for item in (*new, *segments):
+    for item in (*new_items, *segments):
         key_and_time = (item.key, item.updated_at)
         state.add(key_and_time)
     return frozenset(state)
 
 
-async def _new_parts(store: BaseStore, actor: identity.Actor, most: int) -> list[SearchItem]:
+async def _new_parts(store: BaseStore, actor: identity.Actor, limit: int) -> list[SearchItem]:
     """The items of parts that are in no segment yet, at most so many."""
     new_of = namespaces.recall(actor, "new")
-    return await store.asearch(new_of, limit=most)
+    return await store.asearch(new_of, limit=limit)
 
 
 async def _segments(store: BaseStore, actor: identity.Actor) -> list[SearchItem]:
@@ -190,10 +190,10 @@ async def read_postings(
     items = await _documents_items(store, actor, names)
     rows = list[Rows]()
     for item, offset_of_part in zip(items, offsets, strict=True):
-        (stored,) = unpacked(item, postings=POSTINGS)
-        moved = stored.copy()
-        moved["place"] += offset_of_part
-        rows.append(moved)
+        (stored_rows,) = unpacked(item, postings=POSTINGS)
+        moved_rows = stored_rows.copy()
+        moved_rows["place"] += offset_of_part
+        rows.append(moved_rows)
     return joined(rows, POSTINGS)
 
 
@@ -251,76 +251,76 @@ async def index_conversations(
     actor: identity.Actor,
     talks: Sequence[Conversation],
     began: journal.Began | None = None,
-    before: Index | None = None,
+    index: Index | None = None,
 ) -> bool:
     """Puts conversations into their owner's index, in place of earlier versions. Safe to repeat.
 
-    `before` is the index until now. From it comes which documents a conversation that became
+    `index` is the index until now. From it comes which documents a conversation that became
     shorter has too many, and how many parts may be merged; its `new_parts` are counted up. Without
     it, a merge is tried. Returns False, and writes nothing, if the person was forgotten since this
     began.
     """
     counts = dict[int, int]()
-    if before:
-        counts = _counts_in(before.table)
+    if index:
+        counts = _counts_in(index.table)
     has_meaning = platform.embedding_model(store) is not None
     ops = list[PutOp]()
     for talk in talks:
-        made = await platform.in_thread(documents, talk)
-        talk_ops = await platform.in_thread(_conversation_ops, actor, made, counts)
+        talk_documents = await platform.in_thread(documents, talk)
+        talk_ops = await platform.in_thread(_conversation_ops, actor, talk_documents, counts)
         ops += talk_ops
         if has_meaning:
-            first = made[0]
-            ops.append(_waiting_op(actor, first))
+            first_document = talk_documents[0]
+            ops.append(_waiting_op(actor, first_document))
     is_written = await write(store, actor, ops, began)
     if not is_written:
         return False
     may_merge = True
-    if before:
-        before.new_parts += len(talks)
-        may_merge = before.new_parts >= MERGE_AT
+    if index:
+        index.new_parts += len(talks)
+        may_merge = index.new_parts >= MERGE_AT
     if may_merge:
         await _merge(store, actor, began)
     return True
 
 
 def _conversation_ops(
-    actor: identity.Actor, made: Sequence[Document], counts: dict[int, int]
+    actor: identity.Actor, talk_documents: Sequence[Document], counts: dict[int, int]
 ) -> list[PutOp]:
     """The operations that put a conversation's documents and its part of the index.
 
-    `made` are all of its documents. `counts` say, by number, how many documents conversations had
-    before, where it was more than one.
+    `talk_documents` are all of its documents. `counts` say, by number, how many documents
+    conversations had before, where it was more than one.
     """
     ops = list[PutOp]()
-    for document in made:
+    for document in talk_documents:
         name = name_of(document.key)
         value = document.stored()
-        put = _put_document(actor, name, value)
-        ops.append(put)
-    key = made[0].key
-    count = len(made)
+        put_op = _put_document(actor, name, value)
+        ops.append(put_op)
+    key = talk_documents[0].key
+    count = len(talk_documents)
     earlier_count = counts.get(key, 1)
     ops += _count_ops(actor, key, count, earlier_count)
-    rows = _postings_of(made)
+    rows = _postings_of(talk_documents)
     bucket_count = 1
     if count > 1:
         bucket_count = _bucket_count(rows)
-    part = _new_part(actor, made, bucket_count)
+    part = _new_part(actor, talk_documents, bucket_count)
     ops += _part_ops(actor, part, rows)
     return ops
 
 
-def _new_part(actor: identity.Actor, made: Sequence[Document], bucket_count: int) -> Part:
+def _new_part(actor: identity.Actor, talk_documents: Sequence[Document], bucket_count: int) -> Part:
     """The part of the index of one conversation, which has these documents."""
     rows = list[Rows]()
-    for document in made:
+    for document in talk_documents:
         rows.append(document.row)
     new_of = namespaces.recall(actor, "new")
-    first = made[0]
-    name = _part_name(first)
+    first_document = talk_documents[0]
+    name = _part_name(first_document)
     table = np.concatenate(rows)
-    languages = [first.language]
+    languages = [first_document.language]
     return Part(new_of, name, table, languages, bucket_count)
 
 
@@ -345,17 +345,17 @@ def _waiting_op(actor: identity.Actor, document: Document) -> PutOp:
     while this one is worked off.
     """
     name = _part_name(document)
-    waiting = namespaces.recall(actor, "waiting")
+    waiting_place = namespaces.recall(actor, "waiting")
     thread_id = document.thread_id
     version = document.version
     value = {"thread_id": thread_id, "version": version}
-    return _put(waiting, name, value)
+    return _put(waiting_place, name, value)
 
 
-def _postings_of(made: Sequence[Document]) -> Rows:
+def _postings_of(talk_documents: Sequence[Document]) -> Rows:
     """The postings of a conversation's documents, which name each by its place among these."""
     all_rows = list[Rows]()
-    for place, document in enumerate(made):
+    for place, document in enumerate(talk_documents):
         rows = postings(document)
         rows["place"] = place
         all_rows.append(rows)
@@ -560,19 +560,19 @@ def _segment_of(actor: identity.Actor, parts: Sequence[Part], rows: Rows) -> tup
 
     `rows` are all postings of the parts.
     """
-    merged = Index(list(parts))
-    table = merged.table
-    stays = newest(table)
-    new_places = np.cumsum(stays) - 1
-    row_stays = stays[rows["place"]]
-    segment_rows = rows[row_stays]
+    merged_index = Index(list(parts))
+    table = merged_index.table
+    is_newest = newest(table)
+    new_places = np.cumsum(is_newest) - 1
+    is_of_newest = is_newest[rows["place"]]
+    segment_rows = rows[is_of_newest]
     old_places = segment_rows["place"]
     segment_rows["place"] = new_places[old_places]
     segment = Part(
         namespaces.recall(actor, "segments"),
         _segment_name(parts),
-        table[stays],
-        sorted(merged.languages),
+        table[is_newest],
+        sorted(merged_index.languages),
         _bucket_count(segment_rows),
     )
     return segment, segment_rows

@@ -35,20 +35,42 @@ from lasting_memory.words import Term, ascii_terms, comparable, is_unspaced, sea
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # it would report every index
 
 DEFAULT_LANGUAGE = "english"
-_OTHERS = "german dutch french spanish portuguese italian russian swedish norwegian danish turkish"
+_OTHER_LANGUAGES = (
+    "german dutch french spanish portuguese italian russian swedish norwegian danish turkish"
+)
 # The long list of English is worth 5 points of 100 on LoCoMo.
-_LISTS = {DEFAULT_LANGUAGE: "EN_PLUS", **{name: name.upper() for name in _OTHERS.split()}}
-_WORDS = {
-    name: [str(word) for word in getattr(lists, f"STOPWORDS_{which}")]
-    for name, which in _LISTS.items()
-}
-_WORDS |= {name: text.split() for name, text in FUNCTION_WORDS.items()}
-for _name, _text in MORE_FUNCTION_WORDS.items():
-    _WORDS[_name] = [*_WORDS[_name], *_text.split()]
-STOP_WORDS = {name: frozenset(map(comparable, found)) for name, found in _WORDS.items()}
+_LIST_NAMES = {DEFAULT_LANGUAGE: "EN_PLUS"}
+for _name in _OTHER_LANGUAGES.split():
+    _LIST_NAMES[_name] = _name.upper()
+
+
+def _listed_words(list_name: str) -> list[str]:
+    """The words of one of the library's lists."""
+    stop_words = getattr(lists, f"STOPWORDS_{list_name}")
+    return [str(word) for word in stop_words]
+
+
+def _stop_words() -> dict[str, frozenset[str]]:
+    """The words of each language that a search leaves out: those of the library's list, or ours, and
+    some more.
+    """
+    words_of_language = dict[str, list[str]]()
+    for name, list_name in _LIST_NAMES.items():
+        words_of_language[name] = _listed_words(list_name)
+    for name, text in FUNCTION_WORDS.items():
+        words_of_language[name] = text.split()
+    for name, text in MORE_FUNCTION_WORDS.items():
+        words_of_language[name] += text.split()
+    stop_words = dict[str, frozenset[str]]()
+    for name, spellings in words_of_language.items():
+        stop_words[name] = frozenset(map(comparable, spellings))
+    return stop_words
+
+
+STOP_WORDS = _stop_words()
 # What stems the words of a search; of facts only those whose endings do not tell a son from a
 # daughter. Ukrainian has the endings of Russian; what stems Hindi drops the vowels at the end.
-_FACT_STEMMERS = {name: name for name in _LISTS} | {"ukrainian": "russian"}
+_FACT_STEMMERS = {name: name for name in _LIST_NAMES} | {"ukrainian": "russian"}
 _SEARCH_STEMMERS = _FACT_STEMMERS | {
     name: name for name in ("arabic", "armenian", "greek", "persian", "tamil")
 }
@@ -120,9 +142,9 @@ def stems(text: str, language: str) -> list[str]:
     Accents make a difference. It is for comparisons of facts.
     """
     terms = _without_stop_words(text, language)
-    spelled = [term.spelled for term in terms]
+    spellings = [term.spelled for term in terms]
     stemmer = _FACT_STEMMERS.get(language)
-    return _stemmed(spelled, stemmer)
+    return _stemmed(spellings, stemmer)
 
 
 def search_stems(text: str, language: str) -> list[Term]:
@@ -135,9 +157,9 @@ def search_stems(text: str, language: str) -> list[Term]:
     terms = _without_stop_words(text, language)
     texts = [term.text for term in terms]
     stemmer = _SEARCH_STEMMERS.get(language)
-    stemmed = _search_stemmed(texts, stemmer)
+    term_stems = _search_stemmed(texts, stemmer)
     stemmed_terms = list[Term]()
-    for term, stem in zip(terms, stemmed, strict=True):
+    for term, stem in zip(terms, term_stems, strict=True):
         stemmed_term = Term(stem, term.spelled, term.accents)
         stemmed_terms.append(stemmed_term)
     return stemmed_terms
@@ -160,22 +182,22 @@ class Word(NamedTuple):
 
 
 def query_words(
-    query: str, languages: Iterable[str], most: int, known: Collection[str] = ()
+    query: str, languages: Iterable[str], limit: int, known_stems: Collection[str] = ()
 ) -> list[Word]:
     """The distinct words of a query, at most so many, each with its stems in these languages and in
     the query's own.
 
-    Two words with the same stems are one. Words with a stem of `known` are left out. Of writing
-    without spaces four terms count as one word.
+    Two words with the same stems are one. Words with a stem of `known_stems` are left out. Of
+    writing without spaces four terms count as one word.
     """
     query_language = language(query)
     terms = _without_stop_words(query, query_language)
     words_of_terms = _words_of_terms(terms, {*languages, query_language})
-    known_stems = frozenset(known)
+    excluded_stems = frozenset(known_stems)
     distinct = dict[tuple[str, ...], Word]()
-    room = float(most)
+    room = float(limit)
     for term, word in zip(terms, words_of_terms, strict=True):
-        is_known = not known_stems.isdisjoint(word.stems)
+        is_known = not excluded_stems.isdisjoint(word.stems)
         if is_known or word.stems in distinct:
             continue
         share = 1.0
@@ -197,11 +219,11 @@ def _words_of_terms(terms: Sequence[Term], languages: Collection[str]) -> list[W
         stemmers.add(_SEARCH_STEMMERS.get(name))
     stemmed_texts = list[list[str]]()
     for stemmer in stemmers:
-        stemmed = _search_stemmed(texts, stemmer)
-        stemmed_texts.append(stemmed)
+        stems_of_texts = _search_stemmed(texts, stemmer)
+        stemmed_texts.append(stems_of_texts)
     words = list[Word]()
     for place, term in enumerate(terms):
-        stems = {stemmed[place] for stemmed in stemmed_texts}
+        stems = {stems_of_texts[place] for stems_of_texts in stemmed_texts}
         sorted_stems = tuple(sorted(stems))
         word = Word(sorted_stems, term.accents)
         words.append(word)
@@ -224,11 +246,11 @@ def _search_stemmed(texts: list[str], stemmer: str | None) -> list[str]:
 
     Words of Bengali, which their letters tell, have their own stemmer in a text of any language.
     """
-    stemmed = list(_stemmed(texts, stemmer))
+    word_stems = list(_stemmed(texts, stemmer))
     for place, text in enumerate(texts):
         if bengali.is_bengali(text):
-            stemmed[place] = bengali.stem(text)
-    return stemmed
+            word_stems[place] = bengali.stem(text)
+    return word_stems
 
 
 def _stemmed(texts: list[str], stemmer: str | None) -> list[str]:
@@ -251,12 +273,12 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
     (Robertson and others) in Lucene's variant, as `bm25s` implements it. Blocks for milliseconds
     per thousand texts.
     """
-    joined = " ".join(texts)
-    spoken = language(joined[:_SAMPLE_CHARS])
-    query_words = _words_with_spellings(query, spoken)
+    joined_texts = " ".join(texts)
+    text_language = language(joined_texts[:_SAMPLE_CHARS])
+    query_words = _words_with_spellings(query, text_language)
     corpus = list[list[str]]()
     for text in texts:
-        text_words = _words_with_spellings(text, spoken)
+        text_words = _words_with_spellings(text, text_language)
         corpus.append(text_words)
     if not query_words or not any(corpus):
         return []
@@ -278,14 +300,14 @@ def _words_with_spellings(text: str, language: str) -> list[str]:
     A word with accents is there twice, without and with them, so that a text with the same spelling
     comes first.
     """
-    found = list[str]()
+    words_found = list[str]()
     for term in search_stems(text, language):
         stem = term.text
-        found.append(stem)
+        words_found.append(stem)
         if term.accents:
             with_accents = f"{stem} {term.accents}"
-            found.append(with_accents)
-    return found
+            words_found.append(with_accents)
+    return words_found
 
 
 _MONTHS = (
@@ -364,17 +386,17 @@ def _is_later_in_year(month: int, day: int, today: date) -> bool:
 def _whole_year(digits: str) -> Time:
     """The time from the first to the last day of a year."""
     year = int(digits)
-    first = date(year, 1, 1)
-    last = date(year, 12, 31)
-    return Time(first, last)
+    first_day = date(year, 1, 1)
+    last_day = date(year, 12, 31)
+    return Time(first_day, last_day)
 
 
 def _whole_month(year: int, month: int) -> Time:
     """The time from the first to the last day of a month. Raises `ValueError` if there is none."""
     _, last_day = monthrange(year, month)
-    first = date(year, month, 1)
-    last = date(year, month, last_day)
-    return Time(first, last)
+    first_day = date(year, month, 1)
+    last_date = date(year, month, last_day)
+    return Time(first_day, last_date)
 
 
 def _month(name: str) -> int:
@@ -409,13 +431,13 @@ def period(since: str | None, until: str | None) -> Time | None:
     """
     if not since and not until:
         return None
-    first = date.min
-    last = date.max
+    first_day = date.min
+    last_day = date.max
     if since:
-        first = _day("since", since)
+        first_day = _day("since", since)
     if until:
-        last = _day("until", until)
-    return Time(first, max(first, last))
+        last_day = _day("until", until)
+    return Time(first_day, max(first_day, last_day))
 
 
 def _day(name: str, text: str) -> date:
@@ -433,16 +455,16 @@ def times(text: str, today: date) -> tuple[list[Time], str]:
     What is no day (31 February) stays text.
     """
     words_of_text = text.lower().split()
-    rest = " ".join(words_of_text)
+    remaining_text = " ".join(words_of_text)
     named_times = list[Time]()
     for form in _FORMS:
-        matches = list(re.finditer(form, rest))
+        matches = list(re.finditer(form, remaining_text))
         # From the last one on, so that the others stay where they are.
         for match in reversed(matches):
             with suppress(ValueError):
                 named_time = _named_time(match, today)
                 named_times.append(named_time)
-                before = rest[: match.start()]
-                behind = rest[match.end() :]
-                rest = f"{before} {behind}"
-    return named_times, rest
+                text_before = remaining_text[: match.start()]
+                text_behind = remaining_text[match.end() :]
+                remaining_text = f"{text_before} {text_behind}"
+    return named_times, remaining_text

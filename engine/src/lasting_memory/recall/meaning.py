@@ -17,11 +17,11 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.format import TELLS, key_of, name_of
 from lasting_memory.recall.threads import Conversation, Turn, weighted_pieces
 
-# Characters of a passage (a few turns, well within the limits of embedding models), passages of one
-# conversation, and of those that a search asks for.
-PASSAGE_CHARS = 800
-MAX_PASSAGES = 200
-FOUND = 50
+# Characters of a passage that is embedded (a few turns, well within the limits of embedding models),
+# embedded passages of one conversation, and of those that a search asks for.
+EMBEDDED_CHARS = 800
+MAX_EMBEDDED = 200
+NEAREST_LIMIT = 50
 # How similar something meaningless is to a person's passages (the median of so many) tells what
 # similarity is none: models differ too much for one number. It must be exceeded by so much of the
 # rest up to 1. With all-MiniLM-L6-v2 on LoCoMo 1-5, one of 80 questions about something else then
@@ -61,8 +61,8 @@ async def text_ops(
         ops.append(deletion)
     for name in items.keys() - stored_names:
         passage = items[name]
-        put = PutOp(namespace, name, passage, index=["text"])
-        ops.append(put)
+        put_passage = PutOp(namespace, name, passage, index=["text"])
+        ops.append(put_passage)
     if talk:
         value = {"passages": sorted(items)}
         put_list = PutOp(namespace, list_name, value, index=False)
@@ -75,7 +75,7 @@ async def text_ops(
 
 def _passage_items(key: int, talk: Conversation) -> dict[str, _PassageValue]:
     """The values of a conversation's passages, by the items' keys; of a long conversation the last
-    `MAX_PASSAGES`.
+    `MAX_EMBEDDED`.
 
     A repeated text counts once, with its first turn: langgraph's in-memory store embeds no text
     twice.
@@ -86,7 +86,7 @@ def _passage_items(key: int, talk: Conversation) -> dict[str, _PassageValue]:
     for turn, text in reversed(in_order):
         first_turns[text] = turn
     items = dict[str, _PassageValue]()
-    last_passages = islice(first_turns.items(), MAX_PASSAGES)
+    last_passages = islice(first_turns.items(), MAX_EMBEDDED)
     for text, turn in last_passages:
         passage: _PassageValue = {"text": text, "turn": turn}
         number = key_of(str(passage))
@@ -102,14 +102,14 @@ def conversation_of_passage(item: Item) -> int:
 
 
 async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, Nearest]:
-    """The nearest passage of each conversation that has one among the `FOUND` nearest to the query,
-    by the conversation's key. Nothing is near to an empty query.
+    """The nearest passage of each conversation that has one among the `NEAREST_LIMIT` nearest to the
+    query, by the conversation's key. Nothing is near to an empty query.
     """
     nearest_passages = dict[int, Nearest]()
     if not query.strip():
         return nearest_passages
     texts = namespaces.recall(actor, "texts")
-    nearest_first = await nearest(store, texts, query, FOUND)
+    nearest_first = await nearest(store, texts, query, NEAREST_LIMIT)
     for item_and_clearness in nearest_first:
         item, _ = item_and_clearness
         key = conversation_of_passage(item)
@@ -118,13 +118,13 @@ async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[i
 
 
 async def nearest(
-    store: BaseStore, namespace: namespaces.Namespace, query: str, most: int
+    store: BaseStore, namespace: namespaces.Namespace, query: str, limit: int
 ) -> list[Nearest]:
     """The items of a namespace that are nearest to a query, at most so many, nearest first.
 
     Each comes with whether it is near at all: clearly nearer than items are to nonsense.
     """
-    search = SearchOp(namespace, query=query, limit=most)
+    search = SearchOp(namespace, query=query, limit=limit)
     meaningless_search = SearchOp(namespace, query=_MEANINGLESS, limit=_MEANINGLESS_ITEMS)
     results = await store.abatch([search, meaningless_search])
     items, meaningless_items = cast("list[list[SearchItem]]", results)
@@ -135,15 +135,15 @@ async def nearest(
     no_similarity = 0.0
     if meaningless_scores:
         no_similarity = statistics.median(meaningless_scores)
-    rest = 1 - no_similarity
-    least = no_similarity + _CLEARLY * rest
-    near = list[Nearest]()
+    similarity_range = 1 - no_similarity
+    least_score = no_similarity + _CLEARLY * similarity_range
+    near_items = list[Nearest]()
     for item in items:
         if item.score is None:
             continue
-        is_clear = item.score > least
-        near.append((item, is_clear))
-    return near
+        is_clear = item.score > least_score
+        near_items.append((item, is_clear))
+    return near_items
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
@@ -161,9 +161,9 @@ def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
             continue
         speaker = turn.name or turn.speaker
         whole_line = f"{speaker}: {text}"
-        line = _storable(whole_line[:PASSAGE_CHARS])
+        line = _storable(whole_line[:EMBEDDED_CHARS])
         size += len(line)
-        is_full = size > PASSAGE_CHARS
+        is_full = size > EMBEDDED_CHARS
         if lines and is_full:
             yield first_turn, "\n".join(lines)
             lines = []
@@ -191,5 +191,5 @@ def _storable(text: str) -> str:
     character.
     """
     without_nul = text.replace("\0", " ")
-    encoded = without_nul.encode(errors="replace")
-    return encoded.decode()
+    text_bytes = without_nul.encode(errors="replace")
+    return text_bytes.decode()

@@ -78,10 +78,10 @@ class Question(NamedTuple):
         best = np.zeros(len(table))
         if not self.times:
             return best
-        first = self._days(table["began"])
-        last = self._days(table["ended"])
+        first_days = self._days(table["began"])
+        last_days = self._days(table["ended"])
         for time in self.times:
-            fits = time.fit(first, last)
+            fits = time.fit(first_days, last_days)
             best = np.maximum(best, fits)
         return best
 

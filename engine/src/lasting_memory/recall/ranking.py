@@ -78,15 +78,15 @@ def score_conversations(
     Returns their scores by the conversations' numbers. A conversation of several documents has the
     score of the best one. Blocks for milliseconds.
     """
-    ranked = list[Document]()
+    ranked_documents = list[Document]()
     for document in documents:
         if len(document.passages):
-            ranked.append(document)
-    if not ranked:
+            ranked_documents.append(document)
+    if not ranked_documents:
         return {}
-    ranking = _Ranking(question, ranked, frequencies)
+    ranking = _Ranking(question, ranked_documents, frequencies)
     scores = dict[int, ConversationScore]()
-    for number, document in enumerate(ranked):
+    for number, document in enumerate(ranked_documents):
         if not ranking.matches(number):
             continue
         score = ranking.score_of(number, document)
@@ -335,16 +335,16 @@ def _scored_turns(document: Document, passage_scores: Floats) -> ScoredTurns:
     return tuple(zip(best_turns, best_scores, strict=True))
 
 
-def _merged(one: ConversationScore, other: ConversationScore) -> ConversationScore:
+def _merged(first: ConversationScore, second: ConversationScore) -> ConversationScore:
     """The score of a conversation from those of two of its documents. A turn that is in both has
     its better score.
     """
-    turns = [*one.turns, *other.turns]
+    turns = [*first.turns, *second.turns]
     turns.sort(key=itemgetter(1), reverse=True)
     score_of_turn = dict[int, float]()
     for turn, score in turns:
         score_of_turn.setdefault(turn, score)
-    best_score = max(one.score, other.score)
-    tells = one.tells or other.tells
+    best_score = max(first.score, second.score)
+    tells = first.tells or second.tells
     best_turns = tuple(score_of_turn.items())
     return ConversationScore(best_score, best_turns, tells)

@@ -236,47 +236,81 @@ async def search(
     conversations as outstanding.
     """
     day = today or days.today(zone)
-    current_thread = current or ""
-    wanted = _Query(query, alternatives, period, current_thread, day, zone)
-    damage = _Damage(store, actor)
-    index = Index()
-    for _ in range(_TRIES):
-        try:
-            index = await catch_up(
-                store,
-                threads,
-                actor,
-                agents=agents,
-                current=current_thread,
-                began=began,
-                routes=routes,
-                most=MAX_CATCH_UP,
-                seconds=EMBED_SECONDS,
-            )
-            candidates = await _candidates(store, actor, index, wanted)
-            break
-        except DamagedError as error:
-            await damage.noticed(error)
-    else:
+    search_query = _Query(query, alternatives, period, current or "", day, zone)
+    past = _Past(store, threads, actor, agents, routes, began)
+    index, candidates = await past.candidates(search_query)
+    if candidates is None:
+        unsearched_count = max(1, len(index.table))
+        return Results([], 0, unsearched_count)
+    matches = await past.matches(candidates, limit)
+    return Results(matches, candidates.searched, index.outstanding)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """The past conversations of a person with these agents. Once the person was forgotten since
+    `began`, nothing is put into their index.
+    """
+
+    store: BaseStore
+    threads: Threads
+    actor: identity.Actor
+    agents: Collection[str]
+    routes: Collection[str]
+    began: journal.Began | None
+
+    async def candidates(self, search_query: _Query) -> tuple[Index, _Candidates | None]:
+        """The index, with what was said since, and the candidates for a query in it; None if others
+        change the index each time that it is read.
+        """
+        damage = _Damage(self.store, self.actor)
+        index = Index()
+        for _ in range(_TRIES):
+            try:
+                index = await self._caught_up(search_query.current)
+                candidates = await _candidates(self.store, self.actor, index, search_query)
+            except DamagedError as error:
+                await damage.noticed(error)
+            else:
+                return index, candidates
         # It is derived data: the next search finds what this one could not read.
         logger.warning(
             "Past conversations were not searched: their index changed %s times while it was read.",
             _TRIES,
         )
-        unsearched = max(1, len(index.table))
-        return Results([], 0, unsearched)
-    documents = candidates.by_key()
-    best = candidates.ranked()[:limit]
-    thread_ids = [documents[key].thread_id for key in best]
-    talks = await read_conversations(threads, actor, agents, thread_ids, routes)
-    talk_of_thread = {talk.thread_id: talk for talk in talks}
-    deleted = list[str]()
-    for thread_id in thread_ids:
-        if thread_id not in talk_of_thread:
-            deleted.append(thread_id)
-    await drop(store, actor, deleted, began)
-    matches = _matches(best, talk_of_thread, candidates)
-    return Results(matches, candidates.searched, index.outstanding)
+        return index, None
+
+    async def _caught_up(self, current: str) -> Index:
+        """The index, with what was said since but in the thread `current`. Raises `DamagedError`."""
+        return await catch_up(
+            self.store,
+            self.threads,
+            self.actor,
+            agents=self.agents,
+            current=current,
+            began=self.began,
+            routes=self.routes,
+            limit=MAX_CATCH_UP,
+            seconds=EMBED_SECONDS,
+        )
+
+    async def matches(self, candidates: _Candidates, limit: int) -> list[Match]:
+        """The best of these candidates, at most so many, as they are now. Those that are deleted
+        leave the index.
+        """
+        documents = candidates.by_key()
+        best = candidates.ranked()[:limit]
+        thread_ids = [documents[key].thread_id for key in best]
+        talks = await read_conversations(
+            self.threads, self.actor, self.agents, thread_ids, self.routes
+        )
+        talk_of_thread = {talk.thread_id: talk for talk in talks}
+        deleted_ids = list[str]()
+        for thread_id in thread_ids:
+            if thread_id not in talk_of_thread:
+                deleted_ids.append(thread_id)
+        await drop(self.store, self.actor, deleted_ids, self.began)
+        return _matches(best, talk_of_thread, candidates)
 
 
 def _matches(
@@ -300,7 +334,7 @@ def _matches(
 
 
 async def _candidates(
-    store: BaseStore, actor: identity.Actor, index: Index, wanted: _Query
+    store: BaseStore, actor: identity.Actor, index: Index, search_query: _Query
 ) -> _Candidates:
     """The candidates for a query in the index.
 
@@ -308,23 +342,23 @@ async def _candidates(
     """
     parts = index.parts
     table = index.table
-    question = wanted.question(index)
-    leave_out = key_of(wanted.current)
+    question = search_query.question(index)
+    leave_out = key_of(search_query.current)
     rows = await read_postings(store, actor, parts, question.hashes)
     keys, frequencies = await platform.in_thread(
         matching_documents, table, rows, question, leave_out
     )
-    near = dict[int, Nearest]()
+    nearest_passages = dict[int, Nearest]()
     if index.meaning:
-        text = wanted.text[:MAX_QUERY_CHARS]
-        near = await similar(store, actor, text)
-        near.pop(leave_out, None)
-    all_keys = [*keys, *near]
+        text = search_query.text[:MAX_QUERY_CHARS]
+        nearest_passages = await similar(store, actor, text)
+        nearest_passages.pop(leave_out, None)
+    all_keys = [*keys, *nearest_passages]
     distinct_keys = dict.fromkeys(all_keys)
     documents = await _read_documents(store, actor, distinct_keys)
     scores = await platform.in_thread(score_conversations, question, documents, frequencies)
-    searched = frequencies.searched
-    return _Candidates(documents, scores, near, searched, question.asks_newest)
+    searched_count = frequencies.searched
+    return _Candidates(documents, scores, nearest_passages, searched_count, question.asks_newest)
 
 
 async def _read_documents(
@@ -338,25 +372,27 @@ async def _read_documents(
     return documents
 
 
-def in_order(scores: Mapping[int, float], end_times: Mapping[int, int], near: float) -> list[int]:
+def in_order(
+    scores: Mapping[int, float], end_times: Mapping[int, int], near_share: float
+) -> list[int]:
     """The keys of conversations, best first, by their scores and the times of their ends.
 
-    Those whose score is at most by the share `near` below the best one come first, the newest of
-    them before the others: what was replaced later so comes behind what replaced it.
+    Those whose score is at most by `near_share` below the best one come first, the newest of them
+    before the others: what was replaced later so comes behind what replaced it.
     """
     if not scores:
         return []
     best_score = max(scores.values())
-    least = (1 - near) * best_score
-    as_good = list[int]()
-    worse = list[int]()
+    least_score = (1 - near_share) * best_score
+    keys_near_best = list[int]()
+    other_keys = list[int]()
     for key in sorted(scores, key=scores.__getitem__, reverse=True):
-        if scores[key] >= least:
-            as_good.append(key)
+        if scores[key] >= least_score:
+            keys_near_best.append(key)
         else:
-            worse.append(key)
-    as_good.sort(key=end_times.__getitem__, reverse=True)
-    return as_good + worse
+            other_keys.append(key)
+    keys_near_best.sort(key=end_times.__getitem__, reverse=True)
+    return keys_near_best + other_keys
 
 
 def fused(
@@ -368,14 +404,14 @@ def fused(
     `best` is the score by words that counts as a whole one; 0 for the highest.
     """
     highest = max(by_words.values(), default=0.0)
-    whole = best or highest or 1.0
+    full_score = best or highest or 1.0
     scores = dict[int, float]()
     for key, value in by_words.items():
-        scores[key] = value / whole
+        scores[key] = value / full_score
     for key, similarity in _stretched(by_meaning).items():
         by_words_alone = scores.get(key, 0.0)
-        added = DENSE_WEIGHT * similarity
-        scores[key] = by_words_alone + added
+        by_meaning_alone = DENSE_WEIGHT * similarity
+        scores[key] = by_words_alone + by_meaning_alone
     return scores
 
 
@@ -390,8 +426,8 @@ def _stretched(similarities: Mapping[int, float]) -> dict[int, float]:
     span = high - low
     if span == 0:
         return dict.fromkeys(similarities, 1.0)
-    stretched = dict[int, float]()
+    stretched_similarities = dict[int, float]()
     for key, value in similarities.items():
         above_lowest = value - low
-        stretched[key] = above_lowest / span
-    return stretched
+        stretched_similarities[key] = above_lowest / span
+    return stretched_similarities

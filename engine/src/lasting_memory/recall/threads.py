@@ -132,10 +132,10 @@ class Conversation:
     @property
     def _latest_said_at(self) -> str:
         """The latest time that a turn is stamped with; "" if none is."""
-        last = ""
+        latest = ""
         for turn in self.turns:
-            last = max(last, turn.said_at)
-        return last
+            latest = max(latest, turn.said_at)
+        return latest
 
     def day_of(self, turn: Turn, zone: ZoneInfo) -> str:
         """The day on which a turn was said, in a time zone; of one without a time "about" the day
@@ -167,10 +167,10 @@ def conversation(
     """
     values = thread.get("values")
     turns, last_said_at = _turns_of(values, routes)
-    shown = list[Turn]()
+    shown_turns = list[Turn]()
     for turn in turns:
         if turn.speaker in speakers and turn.text:
-            shown.append(turn)
+            shown_turns.append(turn)
     thread_id = str(thread["thread_id"])
     metadata = _mapping(thread.get("metadata"))
     updated_at = _text(thread, "updated_at")
@@ -179,7 +179,7 @@ def conversation(
     ended_at = _text(metadata, IMPORTED_ENDED)
     last_moment = ended_at or last_said_at or updated_at
     date = last_moment[:10]
-    return Conversation(thread_id, date, tuple(shown), created_at, updated_at, ended_at)
+    return Conversation(thread_id, date, tuple(shown_turns), created_at, updated_at, ended_at)
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -211,7 +211,7 @@ def _turns_of(values: object, routes: Collection[str]) -> tuple[list[Turn], str]
     return turns, at
 
 
-def _said_at(exchange: Iterable[_Message], before: str) -> str:
+def _said_at(exchange: Iterable[_Message], earlier_time: str) -> str:
     """The time of the last message of the person's in an exchange; without one, the time of what was
     said before.
     """
@@ -219,7 +219,7 @@ def _said_at(exchange: Iterable[_Message], before: str) -> str:
     for message in exchange:
         if _is_of_human(message):
             times.append(said_at(message))
-    return max(times, default=before)
+    return max(times, default=earlier_time)
 
 
 def _is_of_human(message: _Message) -> bool:
@@ -330,13 +330,13 @@ def _is_notice(message: _Message) -> bool:
     """Whether a message is neither the person's nor the model's: a pinned skill, or a note of ours
     to the person.
     """
-    added = message.get("additional_kwargs")
-    if isinstance(added, Mapping):
-        source = added.get("lc_source")
+    extras = message.get("additional_kwargs")
+    if isinstance(extras, Mapping):
+        source = extras.get("lc_source")
         if source == "pinned_skill":
             return True
-    refused = refused_media_of(message.get("response_metadata"))
-    return bool(refused)
+    refused_media = refused_media_of(message.get("response_metadata"))
+    return bool(refused_media)
 
 
 def _step(call: _Call, routes: Collection[str]) -> str:
@@ -351,8 +351,8 @@ def _step(call: _Call, routes: Collection[str]) -> str:
         text = json.dumps(arguments, ensure_ascii=False, default=str)
     except (RecursionError, ValueError):
         return ""
-    shortened = text[:_CALL_CHARS]
-    return f"called {name} {shortened}"
+    short_text = text[:_CALL_CHARS]
+    return f"called {name} {short_text}"
 
 
 def message_text(content: object) -> str:
@@ -395,7 +395,7 @@ def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str
 
 
 async def threads_by_id(
-    threads: Threads, ids: Sequence[str], owned: Sequence[dict[str, str]], select: Sequence[str]
+    threads: Threads, ids: Sequence[str], owners: Sequence[dict[str, str]], select: Sequence[str]
 ) -> list[Thread]:
     """The threads with one of these ids and one of these metadata, with the fields `select`.
 
@@ -405,13 +405,13 @@ async def threads_by_id(
     count = len(id_list)
     fields = cast("list[ThreadSelectField]", list(select))
     searches = list[Awaitable[list[Thread]]]()
-    for metadata in owned:
+    for metadata in owners:
         search = threads.search(ids=id_list, metadata=metadata, limit=count, select=fields)
         searches.append(search)
-    listed = list[Thread]()
+    found_threads = list[Thread]()
     for page in await asyncio.gather(*searches):
-        listed += page
-    return listed
+        found_threads += page
+    return found_threads
 
 
 async def changed_since(
@@ -423,8 +423,8 @@ async def changed_since(
     listed_ids = set[str]()
     offset = 0
     size = FIRST_PAGE
-    last = since
-    while last >= since:
+    version = since
+    while version >= since:
         page = await threads.search(
             metadata=dict(metadata),
             limit=size,
@@ -433,15 +433,15 @@ async def changed_since(
             sort_order="desc",
             select=["thread_id", "updated_at", "metadata"],
         )
-        changed = list[Thread]()
+        changed_threads = list[Thread]()
         for thread in page:
             thread_id = thread["thread_id"]
-            last = version_of(str(thread["updated_at"]))
-            has_changed = last >= since
+            version = version_of(str(thread["updated_at"]))
+            has_changed = version >= since
             if has_changed and thread_id not in listed_ids:
                 listed_ids.add(thread_id)
-                changed.append(thread)
-        yield changed
+                changed_threads.append(thread)
+        yield changed_threads
         if len(page) < size:
             return
         # Pages overlap: a thread deleted meanwhile moves the others up.
@@ -462,10 +462,10 @@ async def read_conversations(
     if not thread_ids:
         return []
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
-    owned = owned_by(actor, agents)
-    listed = await threads_by_id(threads, thread_ids, owned, select)
+    owners = owned_by(actor, agents)
+    existing_threads = await threads_by_id(threads, thread_ids, owners, select)
     conversations = list[Conversation]()
-    for thread in listed:
+    for thread in existing_threads:
         if not is_temporary(thread):
             conversations.append(conversation(thread, routes=routes))
     return conversations

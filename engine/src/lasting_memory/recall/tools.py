@@ -1,5 +1,7 @@
 """The model's tools for past conversations. `agent.py` can do without them."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -56,9 +58,8 @@ async def _memory_files(store: BaseStore, d: Deployment, caller: Caller) -> list
     """The person's memory files; none where there is no memory."""
     if not d.has_memory:
         return []
-    most = d.limits.max_files
     namespace = d.memory.namespace(caller.actor, caller.assistant)
-    return await store.asearch(namespace, limit=most)
+    return await store.asearch(namespace, limit=d.limits.max_files)
 
 
 def _profile_in(files: list[SearchItem]) -> SearchItem | None:
@@ -82,6 +83,68 @@ def _topics(d: Deployment, files: list[SearchItem], profile: Item | None) -> dic
     return topics
 
 
+class _SearchRequest(NamedTuple):
+    """What the model searches for. `current` is the thread of its run, which is left out."""
+
+    query: str
+    alternatives: Sequence[str]
+    period: lexical.Time | None
+    limit: int
+    current: str
+
+
+async def _search_answer(d: Deployment, store: BaseStore, request: _SearchRequest) -> str:
+    """What a search finds for the person that the run acts as, with the topic files that may say
+    more.
+    """
+    caller = Caller.of_run(d)
+    files = await _memory_files(store, d, caller)
+    profile = _profile_in(files)
+    zone = await _zone_in(d, profile)
+    query = request.query
+    results = await search(
+        store,
+        get_client().threads,
+        caller.actor,
+        query,
+        request.limit,
+        agents=d.agents,
+        alternatives=request.alternatives,
+        period=request.period,
+        current=request.current,
+        routes=d.routes,
+        zone=zone,
+    )
+    answer = await platform.in_thread(
+        results_text, query, results, request.alternatives, d.limits.search_result_chars, zone
+    )
+    topics = await platform.in_thread(_topics, d, files, profile)
+    note = await platform.in_thread(topics_text, query, answer, topics)
+    return answer + note
+
+
+async def _page_answer(d: Deployment, thread_id: str, around: int | None) -> str:
+    """A page of a conversation of the person that the run acts as, around the turn of this number;
+    None: its end.
+    """
+    try:
+        thread = str(UUID(thread_id))
+    except ValueError:
+        fix = "take one that search_past_conversations named"
+        return f"Error: {thread_id[:80]!r} is no thread_id; {fix}."
+    # Searched, not fetched by id: an operator's run may see every thread, the person it acts for
+    # only their own.
+    caller = Caller.of_run(d)
+    threads = get_client().threads
+    actor = caller.actor
+    talks = await read_conversations(threads, actor, d.agents, [thread], d.routes)
+    if not talks:
+        return f"There is no conversation {thread_id[:80]!r}."
+    store = get_store()
+    zone = await zone_of_person(store, d, actor, caller.assistant)
+    return await platform.in_thread(page_text, talks[0], around, d.limits.search_result_chars, zone)
+
+
 def conversation_tools(d: Deployment) -> list[BaseTool]:
     """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
 
@@ -100,32 +163,10 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
             return f"Error: {error}"
         if not identity.on_server() or runtime.store is None:
             return _NO_SERVER
-        caller = Caller.of_run(d)
-        files = await _memory_files(runtime.store, d, caller)
-        profile = _profile_in(files)
-        zone = await _zone_in(d, profile)
-        others = alternatives or []
         at_most = min(max(limit, 1), MAX_LIMIT)
         current = runtime.config.get("configurable", {}).get("thread_id")
-        results = await search(
-            runtime.store,
-            get_client().threads,
-            caller.actor,
-            query,
-            at_most,
-            agents=d.agents,
-            alternatives=others,
-            period=period,
-            current=str(current),
-            routes=d.routes,
-            zone=zone,
-        )
-        answer = await platform.in_thread(
-            results_text, query, results, others, d.limits.search_result_chars, zone
-        )
-        topics = await platform.in_thread(_topics, d, files, profile)
-        note = await platform.in_thread(topics_text, query, answer, topics)
-        return answer + note
+        request = _SearchRequest(query, alternatives or [], period, at_most, str(current))
+        return await _search_answer(d, runtime.store, request)
 
     @tool(parse_docstring=True)
     async def read_conversation(
@@ -139,24 +180,6 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         """
         if not identity.on_server():
             return _NO_SERVER
-        try:
-            thread = str(UUID(thread_id))
-        except ValueError:
-            fix = "take one that search_past_conversations named"
-            return f"Error: {thread_id[:80]!r} is no thread_id; {fix}."
-        # Searched, not fetched by id: an operator's run may see every thread, the person it acts
-        # for only their own.
-        caller = Caller.of_run(d)
-        threads = get_client().threads
-        actor = caller.actor
-        thread_ids = [thread]
-        talks = await read_conversations(threads, actor, d.agents, thread_ids, d.routes)
-        if not talks:
-            return f"There is no conversation {thread_id[:80]!r}."
-        store = get_store()
-        zone = await zone_of_person(store, d, actor, caller.assistant)
-        return await platform.in_thread(
-            page_text, talks[0], around, d.limits.search_result_chars, zone
-        )
+        return await _page_answer(d, thread_id, around)
 
     return [search_past_conversations, read_conversation]

@@ -18,7 +18,8 @@ import regex
 
 from lasting_memory import recall
 from lasting_memory.deployment import Source
-from lasting_memory.memory.sources import Vouch, entry_of, text_of
+from lasting_memory.memory.entries import entry_of, text_of
+from lasting_memory.memory.vouches import Vouch
 from lasting_memory.vouching.handing_over import announces_a_text
 from lasting_memory.vouching.own_words import parts_of
 from lasting_memory.vouching.statements import Statement, Word, statement_of, stems_in

@@ -15,7 +15,7 @@ from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.one_fact import fact_of
 from lasting_memory.memory.proposals import Changed, Declined, Proposal
-from lasting_memory.memory.sources import vouch_new_by
+from lasting_memory.memory.vouches import vouch_new_by
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed

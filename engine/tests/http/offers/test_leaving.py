@@ -15,8 +15,8 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.http import delete_for_good
 from lasting_memory.http import forget as forget_route
 from lasting_memory.http.forget import forget
-from lasting_memory.memory import journal
-from lasting_memory.memory import offers as offers_module
+from lasting_memory.memory import journal, own_offers
+from lasting_memory.memory.offers import PROVED_DAYS
 from lasting_memory.people import namespaces
 from lasting_memory.testing.platform import Platform
 from tests.http.conftest import kept
@@ -68,7 +68,7 @@ async def test_an_offer_goes_when_its_author_was_not_seen_in_the_group_for_long(
     await remember(alice, "- one", "- two")
     seen, unseen = await offer(alice, "one"), await offer(alice, "two")
     place = namespaces.offers(ALICE)
-    for made, days in ((seen, 2), (unseen, offers_module.PROVED_DAYS + 1)):
+    for made, days in ((seen, 2), (unseen, PROVED_DAYS + 1)):
         item = world.store.get(place, made["id"])
         assert item
         at = datetime.now(UTC) - timedelta(days=days)
@@ -140,13 +140,13 @@ async def test_a_request_from_before_a_forgetting_offers_nothing(
 ) -> None:
     alice = await world.api()
     await remember(alice)
-    check = offers_module.OffersOfPerson._check
+    check = own_offers.OffersOfPerson._check
 
     async def forget_first(self: Any, *args: Any) -> None:
         await check(self, *args)
         await journal.forget(world.store, ALICE)
 
-    monkeypatch.setattr(offers_module.OffersOfPerson, "_check", forget_first)
+    monkeypatch.setattr(own_offers.OffersOfPerson, "_check", forget_first)
     answer = await alice.post("/memory/offers", json=body())
     assert (answer.status_code, "deleted meanwhile" in answer.text) == (422, True)
     assert not any("offer" in str(place) for place in kept(world.store))

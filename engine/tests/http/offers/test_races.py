@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lasting_memory.memory import journal
+from lasting_memory.memory import journal, offer_claims, own_offers
 from lasting_memory.memory import offer_decisions as decisions_module
-from lasting_memory.memory import offers as offers_module
+from lasting_memory.memory.offers import put_group_offer
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.people import namespaces
 from lasting_memory.people.scopes import ROUTES, group
@@ -35,19 +35,19 @@ async def test_a_sixth_offer_that_another_process_lets_in_is_taken_back(
 ) -> None:
     """Two processes know nothing of each other's locks."""
     alice = await world.api()
-    names = [f"number {number}" for number in range(offers_module.MAX_OPEN + 1)]
+    names = [f"number {number}" for number in range(own_offers.MAX_OPEN + 1)]
     await remember(alice, *[f"- {name}" for name in names])
     for name in names[1:]:
         await offer(alice, name)
-    monkeypatch.setattr(offers_module, "MAX_OPEN", offers_module.MAX_OPEN + 1)
-    put_all = offers_module.OffersOfPerson._put
+    monkeypatch.setattr(own_offers, "MAX_OPEN", own_offers.MAX_OPEN + 1)
+    put_all = own_offers.OffersOfPerson._put
 
     async def put(own: Any, ops: Any) -> None:
         """This process has looked before the other's offer was put, and looks again."""
         await put_all(own, ops)
-        monkeypatch.setattr(offers_module, "MAX_OPEN", 5)
+        monkeypatch.setattr(own_offers, "MAX_OPEN", 5)
 
-    monkeypatch.setattr(offers_module.OffersOfPerson, "_put", put)
+    monkeypatch.setattr(own_offers.OffersOfPerson, "_put", put)
     answer = await alice.post("/memory/offers", json=body(names[0]))
     assert (answer.status_code, "5 offers of yours wait" in answer.text) == (422, True)
     assert len((await offers(alice))["offers"]) == 5
@@ -80,7 +80,8 @@ async def test_an_offer_is_withdrawn_or_decided(world: World) -> None:
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request is in a process of its own: no lock of one holds another."""
-    monkeypatch.setattr(offers_module, "lock_of", lambda *_: asyncio.Lock())
+    for module in (offer_claims, own_offers):
+        monkeypatch.setattr(module, "lock_of", lambda *_: asyncio.Lock())
 
 
 @pytest.mark.usefixtures("processes")
@@ -134,7 +135,7 @@ async def test_a_killed_decision_can_be_made_again(
     alice, bob = await world.api(), await world.api("bob")
     await remember(alice)
     made = await offer(alice)
-    note = offers_module.put_group_offer
+    note = put_group_offer
 
     def killed(*_: object) -> Any:
         raise RefusedWrite("killed")

@@ -6,8 +6,15 @@ The file is a copy of the newest one. Two who began from the same one each put t
 least one sees both, and puts one that has both changes. docs/journal.md says more.
 """
 
+from lasting_memory.memory.journal.deletion_marks import (
+    deleted_since,
+    forget,
+    note_deleted,
+    note_erased,
+)
 from lasting_memory.memory.journal.dropped import TakenBack, taken_back_in
 from lasting_memory.memory.journal.erasing import Clean, erase
+from lasting_memory.memory.journal.histories import histories, histories_in, history
 from lasting_memory.memory.journal.listing import all_items, all_items_and, all_items_of
 from lasting_memory.memory.journal.revisions import NOTHING, Change, Revision, line_origins
 from lasting_memory.memory.journal.texts import (
@@ -19,6 +26,8 @@ from lasting_memory.memory.journal.texts import (
     merge,
     without_change,
 )
+from lasting_memory.memory.journal.unjournaled import put_or_refuse, put_unless_forgotten
+from lasting_memory.memory.journal.withdrawing import withdraw_run
 from lasting_memory.memory.journal.writers import (
     ERASED,
     Began,
@@ -27,24 +36,11 @@ from lasting_memory.memory.journal.writers import (
     began_of_run,
     deleted_in,
     deleted_ops,
-    deleted_since,
-    forget,
     is_erased,
     is_forgotten,
-    note_deleted,
-    note_erased,
-    put_or_refuse,
-    put_unless_forgotten,
     read_deleted,
 )
-from lasting_memory.memory.journal.writing import (
-    MovedError,
-    change,
-    histories,
-    histories_in,
-    history,
-    withdraw_run,
-)
+from lasting_memory.memory.journal.writing import MovedError, change
 
 __all__ = [
     "ERASED",

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from langgraph.store.base import Item, PutOp
 
-from lasting_memory.memory.journal.revisions import Log, Revision
+from lasting_memory.memory.journal.log import Log
+from lasting_memory.memory.journal.revisions import Revision
 from lasting_memory.memory.journal.texts import lines_of
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
@@ -36,33 +37,37 @@ class TakenBack(NamedTuple):
 
 
 def dropped_ops(
-    files: Namespace, logs: Iterable[Sequence[Item]], dropped: Collection[tuple[Namespace, str]]
+    files: Namespace,
+    logs: Iterable[Sequence[Item]],
+    dropped_places: Collection[tuple[Namespace, str]],
 ) -> list[PutOp]:
-    """The operations that keep what is taken back in revisions that go. `dropped` are the namespaces
-    and keys of their items, and `logs` have all items of each file. Blocks.
+    """The operations that keep what is taken back in revisions that go. `dropped_places` are the
+    namespaces and keys of their items, and `logs` have all items of each file. Blocks.
     """
     ops = dict[str, PutOp]()
     place = namespaces.taken_back(files)
     for log in logs:
-        ids = _dropped_ids(log, dropped)
+        ids = _dropped_ids(log, dropped_places)
         if not ids:
             continue
         path = _path_in(log)
         oldest_first = reversed(Log(log).history())
-        for earlier, later in pairwise(oldest_first):
-            if earlier.id not in ids:
+        for earlier_revision, later_revision in pairwise(oldest_first):
+            if earlier_revision.id not in ids:
                 continue
-            for op in _ops_of_change(place, path, earlier, later):
+            for op in _ops_of_change(place, path, earlier_revision, later_revision):
                 ops[op.key] = op
     return list(ops.values())
 
 
-def _dropped_ids(log: Iterable[Item], dropped: Collection[tuple[Namespace, str]]) -> set[str]:
+def _dropped_ids(
+    log: Iterable[Item], dropped_places: Collection[tuple[Namespace, str]]
+) -> set[str]:
     """The ids of a file's revisions that go."""
     ids = set[str]()
     for item in log:
         place = (item.namespace, item.key)
-        if place not in dropped:
+        if place not in dropped_places:
             continue
         _, _, revision_id = item.key.partition("-")
         ids.add(revision_id)
@@ -79,28 +84,28 @@ def _path_in(log: Iterable[Item]) -> str:
 
 
 def _ops_of_change(
-    place: Namespace, path: str, earlier: Revision, later: Revision
+    place: Namespace, path: str, earlier_revision: Revision, later_revision: Revision
 ) -> Iterable[PutOp]:
     """The operations about one change. What it puts in is no longer kept as taken back; what
     it takes out at the person's word is kept from now on.
     """
-    if "utf-8" not in (earlier.encoding, later.encoding):
+    if "utf-8" not in (earlier_revision.encoding, later_revision.encoding):
         return
-    before = _lines(path, earlier.content)
-    after = _lines(path, later.content)
-    lines_before = set(before)
-    for text in after:
+    old_lines = _lines(path, earlier_revision.content)
+    new_lines = _lines(path, later_revision.content)
+    lines_before = set(old_lines)
+    for text in new_lines:
         if text not in lines_before:
             key = _key(path, text)
             yield PutOp(place, key, None)
-    is_at_their_word = later.author.kind in AT_THEIR_WORD
+    is_at_their_word = later_revision.author.kind in AT_THEIR_WORD
     if not is_at_their_word:
         return
-    lines_after = set(after)
-    for text in before:
+    lines_after = set(new_lines)
+    for text in old_lines:
         if text not in lines_after:
             key = _key(path, text)
-            value = {"path": path, "text": text, "at": later.at}
+            value = {"path": path, "text": text, "at": later_revision.at}
             yield PutOp(place, key, value, index=False)
 
 
@@ -155,13 +160,13 @@ def within_bounds(ops: Sequence[PutOp], items: Sequence[Item]) -> list[PutOp]:
     too_many = set(newest_first[MAX_LINES:])
     for key in newest_first[:MAX_LINES]:
         text = str(values[key].get("text", ""))
-        encoded = text.encode(errors="replace")
-        room -= len(encoded)
+        text_bytes = text.encode(errors="replace")
+        room -= len(text_bytes)
         if room < 0:
             too_many.add(key)
-    bounded = [op for op in ops if op.key not in too_many]
+    bounded_ops = [op for op in ops if op.key not in too_many]
     superfluous = [item for item in items if item.key in too_many]
-    return bounded + deletions(superfluous)
+    return bounded_ops + deletions(superfluous)
 
 
 def _values_after(ops: Sequence[PutOp], items: Sequence[Item]) -> dict[str, Mapping[str, object]]:

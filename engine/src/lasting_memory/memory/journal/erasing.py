@@ -13,11 +13,13 @@ from typing import NamedTuple
 from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
-from lasting_memory.memory import ends, sources
-from lasting_memory.memory.ends import WRITTEN
+from lasting_memory.memory import line_times, sources
+from lasting_memory.memory.journal.histories import renew_copy
+from lasting_memory.memory.journal.journaled_file import JournaledFile
 from lasting_memory.memory.journal.listing import all_items
-from lasting_memory.memory.journal.writers import Began, put_unless_forgotten
-from lasting_memory.memory.journal.writing import JournaledFile, renew_copy
+from lasting_memory.memory.journal.unjournaled import put_unless_forgotten
+from lasting_memory.memory.journal.writers import Began
+from lasting_memory.memory.line_times import TIMES_FIELD
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -47,10 +49,10 @@ async def erase(
     present = await all_items(store, files)
     place_of_lines = namespaces.taken_back(files)
     taken_back = await all_items(store, place_of_lines)
-    lines = await platform.in_thread(_lines_with_it, taken_back, clean)
+    taken_back_lines = await platform.in_thread(_lines_with_it, taken_back, clean)
     new_revisions = await platform.in_thread(_cleaned_revisions, revisions, clean)
     new_files = await platform.in_thread(_cleaned_files, present, clean)
-    count_revisions = len(new_revisions) + len(lines)
+    count_revisions = len(new_revisions) + len(taken_back_lines)
     count_files = len(new_files)
     counts = Counter(revisions=count_revisions, files=count_files)
     if dry_run or not counts.total():
@@ -62,7 +64,7 @@ async def erase(
     for item, value in new_files:
         op = PutOp(item.namespace, item.key, value)
         ops.append(op)
-    ops += deletions(lines)
+    ops += deletions(taken_back_lines)
     is_put = await put_unless_forgotten(store, ops, began)
     if not is_put:
         return counts
@@ -104,9 +106,9 @@ def _cleaned_revisions(items: Sequence[Item], clean: Clean) -> list[_Rewritten]:
         if not isinstance(revision, Mapping):
             continue
         path = str(item.value.get("path"))
-        cleaned = _cleaned(revision, path, clean)
-        if cleaned is not None:
-            value = {**item.value, "revision": cleaned}
+        clean_revision = _cleaned(revision, path, clean)
+        if clean_revision is not None:
+            value = {**item.value, "revision": clean_revision}
             rewritten.append(_Rewritten(item, value))
     return rewritten
 
@@ -119,10 +121,10 @@ def _cleaned(value: Mapping[str, object], path: str, clean: Clean) -> dict[str, 
     encoding = value.get("encoding", "utf-8")
     if not isinstance(content, str) or encoding != "utf-8":
         return None
-    cleaned = clean(path, content)
-    if cleaned == content:
+    clean_content = clean(path, content)
+    if clean_content == content:
         return None
-    return _with_content(value, path, content, cleaned)
+    return _with_content(value, path, content, clean_content)
 
 
 def _with_content(
@@ -131,21 +133,21 @@ def _with_content(
     """The value of a file or of a revision with less of its text. Of the lines that are left it
     stays known when they were written and who vouches for them.
     """
-    changed = {**value, "content": after}
-    if value.get(WRITTEN):
-        changed[WRITTEN] = _times_of_lines_left(value, after)
+    new_value = {**value, "content": after}
+    if value.get(TIMES_FIELD):
+        new_value[TIMES_FIELD] = _times_of_lines_left(value, after)
     signs = sources.signs_in(value)
     if signs:
-        known = sources.sources_in(path, before, signs)
-        changed[sources.FIELD] = sources.signs_of(path, after, known)
-    return changed
+        known_sources = sources.sources_in(path, before, signs)
+        new_value[sources.FIELD] = sources.signs_of(path, after, known_sources)
+    return new_value
 
 
 def _times_of_lines_left(value: Mapping[str, object], content: str) -> dict[str, str]:
     """When the lines of a text were written, as the value of its file or revision says it."""
-    keys_left = ends.times_at(content, "").keys()
+    keys_left = line_times.times_at(content, "").keys()
     times = dict[str, str]()
-    for key, at in ends.stored_times(value).items():
+    for key, at in line_times.stored_times(value).items():
         if key in keys_left:
             times[key] = at
     return times

@@ -27,17 +27,17 @@ async def all_items_of(store: BaseStore, places: Sequence[Namespace]) -> list[li
 
 
 async def all_items_and(
-    store: BaseStore, places: Sequence[Namespace], others: Sequence[Op]
+    store: BaseStore, places: Sequence[Namespace], further_ops: Sequence[Op]
 ) -> tuple[list[list[Item]], list[Result]]:
     """All items as `all_items_of`, and the results of other operations, which are in the first
     batch: the caller knows by its operations of which kind each is.
     """
     listings = [_Listing(place) for place in places]
     results = list[Result]()
-    other_ops = list(others)
-    unfinished = listings
-    while unfinished or other_ops:
-        searches = [listing.next_page() for listing in unfinished]
+    other_ops = list(further_ops)
+    unfinished_listings = listings
+    while unfinished_listings or other_ops:
+        searches = [listing.next_page() for listing in unfinished_listings]
         ops = [*searches, *other_ops]
         answers = await store.abatch(ops)
         count = len(searches)
@@ -45,11 +45,11 @@ async def all_items_and(
         results += answers[count:]
         other_ops = []
         incomplete = list[_Listing]()
-        for listing, page in zip(unfinished, pages, strict=True):
+        for listing, page in zip(unfinished_listings, pages, strict=True):
             listing.add(page)
             if not listing.is_complete:
                 incomplete.append(listing)
-        unfinished = incomplete
+        unfinished_listings = incomplete
     items = [listing.by_key() for listing in listings]
     return items, results
 

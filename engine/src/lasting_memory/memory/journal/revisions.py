@@ -1,29 +1,23 @@
-"""Revisions of a file: what is stored of them, which are newest, and how several newest ones become
-one. How their texts differ says `texts.py`.
-
-The log of a file is all its revisions. A tip is a revision of the log that no other was made from;
-writers at the same time make several. A merge is a revision that has several parents: with it there
-is one tip again. The history is the way from the newest tip back, from each revision to the first of
-its parents.
+"""Revisions of a file: what is stored of them, and what the file is a copy of. All revisions of a
+file are its log (`log.py`). How their texts differ says `texts.py`.
 
 Signs say who vouches for the entries of a text (`memory/sources.py`).
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
-from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory import days, platform
+from lasting_memory import days
 from lasting_memory.deployment import Source
-from lasting_memory.memory import ends, sources
-from lasting_memory.memory.ends import WRITTEN, Written
-from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of, merge
+from lasting_memory.memory import line_times, sources
+from lasting_memory.memory.journal.texts import MAX_COMPARED_LINES, edits, lines_of
+from lasting_memory.memory.line_times import TIMES_FIELD, LineTimes
 from lasting_memory.memory.stored_files import stored_file
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author, StoredAuthor
@@ -40,8 +34,8 @@ class Revision:
     Later ones are larger.
 
     `parents` are ids: first that of the revision before it in the history, then those that were
-    merged into it. `written` says when its lines with an end were written (`memory/ends.py`), and
-    `sources` are its signs.
+    merged into it. `written` says when its lines with an end were written (`memory/line_times.py`),
+    and `sources` are its signs.
     """
 
     number: int
@@ -73,17 +67,16 @@ class Revision:
             modified_at=self.at,
         )
 
-    def text(self) -> ends.Text:
+    def text(self) -> line_times.Text:
         """Its text, with the times of its lines; "" for a deletion, and for what is no text."""
         content = ""
         if self.content is not None and self.encoding == "utf-8":
             content = self.content
-        return ends.Text(content, self.at, self.written)
+        return line_times.Text(content, self.at, self.written)
 
 
 # What a file is before its first revision.
 NOTHING = Revision(0, "", (), None, "utf-8", "", "", Author("outside"))
-_REVISIONS = TypeAdapter(Revision)
 
 
 def next_revision(
@@ -92,29 +85,29 @@ def next_revision(
     author: Author,
     revision_id: str,
     *,
-    merged: Sequence[str] = (),
-    times: Written = MappingProxyType({}),
+    merged_ids: Sequence[str] = (),
+    times: LineTimes = MappingProxyType({}),
     signs: str = "",
 ) -> Revision:
     """The revision that follows `base`, made now. `file` is the new file; None for a deletion.
 
-    `merged` are the ids of revisions that are in it, too. `times` are those of lines that were
+    `merged_ids` are the ids of revisions that are in it, too. `times` are those of lines that were
     written before.
     """
-    now = days.now().isoformat()
+    present_time = days.now().isoformat()
     content: str | None = None
     encoding = "utf-8"
     created_at = base.created_at
-    written = dict[str, str]()
+    times_after = dict[str, str]()
     if file is not None:
         content = file["content"]
         encoding = file["encoding"]
         if encoding == "utf-8":
             content = plain(content)
-            written = ends.times_after_change(base.text(), content, now, times)
+            times_after = line_times.times_after_change(base.text(), content, present_time, times)
         if base.content is None:
-            created_at = file.get("created_at", now)
-    parents = tuple(merged)
+            created_at = file.get("created_at", present_time)
+    parents = tuple(merged_ids)
     if base.id:
         parents = (base.id, *parents)
     return Revision(
@@ -124,9 +117,9 @@ def next_revision(
         content=content,
         encoding=encoding,
         created_at=created_at,
-        at=now,
+        at=present_time,
         author=author,
-        written=written,
+        written=times_after,
         sources=signs,
     )
 
@@ -160,7 +153,7 @@ def copy_op(files: Namespace, path: str, revision: Revision) -> PutOp:
         "journal": _journal_digest(files, path),
     }
     if revision.written:
-        value[WRITTEN] = dict(revision.written)
+        value[TIMES_FIELD] = dict(revision.written)
     if revision.sources:
         value[sources.FIELD] = revision.sources
     return PutOp(files, path, value)
@@ -189,7 +182,7 @@ def revision_of_copy(files: Namespace, path: str, item: Item | None) -> Revision
         created_at=file.get("created_at", ""),
         at=file.get("modified_at", ""),
         author=NOTHING.author,
-        written=ends.stored_times(item.value),
+        written=line_times.stored_times(item.value),
         sources=sources.signs_in(item.value),
     )
 
@@ -211,199 +204,20 @@ def outside_change(base: Revision, item: Item | None) -> Revision | None:
         return None
     # Who notices it next makes the same id of it.
     put_at = item.updated_at if item else None
-    noticed = json.dumps([base.id, content, str(put_at)])
-    digest = hashlib.sha256(noticed.encode())
+    identity_text = json.dumps([base.id, content, str(put_at)])
+    digest = hashlib.sha256(identity_text.encode())
     revision_id = digest.hexdigest()[:32]
     if item is None:
         return next_revision(base, file, NOTHING.author, revision_id)
     signs = ""
     if base.sources:
-        known_sources = _sources_of(item.key, base)
+        known_sources = sources_of(item.key, base)
         signs = sources.signs_of(item.key, content, known_sources)
-    times = ends.times_of_file(item)
+    times = line_times.times_of_file(item)
     return next_revision(base, file, NOTHING.author, revision_id, times=times, signs=signs)
 
 
-def _with_plain_text(revision: Revision) -> Revision:
-    """The revision with plain text, which one of an earlier version may lack."""
-    if revision.content is None or revision.encoding != "utf-8":
-        return revision
-    text = plain(revision.content)
-    if text == revision.content:
-        return revision
-    return replace(revision, content=text)
-
-
-class Log:
-    """Revisions of a file, by id; and the numbers of those that cannot be read, by id."""
-
-    def __init__(self, items: Iterable[Item], forgotten: str = "") -> None:
-        """Those in these items, without what was begun before its person was forgotten at this
-        time.
-        """
-        self.by_id = dict[str, Revision]()
-        self.damaged_numbers = dict[str, int]()
-        for item in items:
-            slot, _, revision_id = item.key.partition("-")
-            try:
-                began = item.value.get("began", "")
-                if "" < began <= forgotten:
-                    continue
-                revision = _REVISIONS.validate_python(item.value["revision"])
-                self.by_id[revision_id] = _with_plain_text(revision)
-            except (AttributeError, KeyError, TypeError, ValidationError):
-                number = int(slot) if slot.isdecimal() else 0
-                self.damaged_numbers[revision_id] = number
-
-    def tips(self) -> list[Revision]:
-        """The revisions that no other was made from. What is older than a damaged one with
-        followers counts as in it.
-        """
-        parent_ids = set[str]()
-        for revision in self.by_id.values():
-            parent_ids.update(revision.parents)
-        since = 0
-        for revision_id, number in self.damaged_numbers.items():
-            if revision_id in parent_ids:
-                since = max(since, number)
-        tips = list[Revision]()
-        for revision in self.by_id.values():
-            if revision.id in parent_ids:
-                continue
-            if revision.number >= since:
-                tips.append(revision)
-        return tips
-
-    def history(self) -> list[Revision]:
-        """From the newest revision backwards; where one is damaged, from the next older one."""
-        chain = list[Revision]()
-        revision = max(self.tips(), default=None)
-        while revision is not None:
-            chain.append(revision)
-            previous = self.by_id.get(revision.previous)
-            revision = previous or self._newest_before(revision)
-        return chain
-
-    def _newest_before(self, revision: Revision) -> Revision | None:
-        """The newest revision with a smaller number; None if there is none."""
-        older = list[Revision]()
-        for other in self.by_id.values():
-            if other.number < revision.number:
-                older.append(other)
-        return max(older, default=None)
-
-    async def merges(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
-        """New revisions, the last of which has everything that is in these tips; none if there is
-        one tip. The same whoever makes them.
-        """
-        if len(tips) == 1:
-            return []
-        return await platform.in_thread(self._merges, path, tips)
-
-    def _merges(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
-        """The changes that the newest tip lacks, each made once more, in order, by its own author.
-        Blocks.
-        """
-        newest = max(tips)
-        changes = self._changes_beside(path, newest, tips) or [newest]
-        merges = list[Revision]()
-        last = newest
-        for change in changes:
-            merged_ids = {change.id}
-            if change is changes[-1]:  # with it everything is in one revision
-                merged_ids.update(tip.id for tip in tips)
-            merged_ids.discard(newest.id)
-            last = _follower(last, change, sorted(merged_ids))
-            merges.append(last)
-        return merges
-
-    def _changes_beside(
-        self, path: str, newest: Revision, tips: Sequence[Revision]
-    ) -> list[Revision]:
-        """The revisions that the newest tip lacks, each as a change of the text that the newest tip
-        and those before it make. Those that change nothing, and merges, are left out.
-        """
-        changes = list[Revision]()
-        now = newest
-        for theirs in self.missing(tips):
-            before = self.by_id.get(theirs.previous, NOTHING)
-            is_base_unknown = before.number == 0 and theirs.number > 1
-            if is_base_unknown and theirs not in tips:
-                continue  # what it changed is not known any more
-            after = theirs.content
-            signs = theirs.sources
-            encodings = {before.encoding, theirs.encoding, now.encoding}
-            if encodings == {"utf-8"}:
-                after = merge(path, before.content, now.content, after)
-                signs = _merged_signs(path, before, now, theirs, after)
-            is_merge = len(theirs.parents) > 1
-            is_same = after == now.content and signs == now.sources
-            if is_merge or is_same:
-                continue
-            now = replace(theirs, content=after, sources=signs)
-            changes.append(now)
-        return changes
-
-    def missing(self, tips: Sequence[Revision]) -> list[Revision]:
-        """What the newest of these tips was not made from, and the others were, oldest first."""
-        newest = max(tips)
-        lineage_of_all = self._lineage(tips)
-        lineage_of_newest = self._lineage([newest])
-        return sorted(lineage_of_all - lineage_of_newest)
-
-    def _lineage(self, tips: Sequence[Revision]) -> set[Revision]:
-        """These, and all that is known of what they were made from."""
-        lineage = set[Revision]()
-        todo = list(tips)
-        while todo:
-            revision = todo.pop()
-            if revision in lineage:
-                continue
-            lineage.add(revision)
-            for parent_id in revision.parents:
-                parent = self.by_id.get(parent_id)
-                if parent is not None:
-                    todo.append(parent)
-        return lineage
-
-
-def _follower(last: Revision, change: Revision, merged_ids: Sequence[str]) -> Revision:
-    """The revision that makes a change after another, in which those with the ids `merged_ids` are.
-
-    Its id says all that it was made from, so one id is one revision, whoever makes it.
-    """
-    made_from = "/".join([last.id, *merged_ids])
-    digest = hashlib.sha256(made_from.encode())
-    suffix = digest.hexdigest()[:24]
-    return next_revision(
-        last,
-        change.file(),
-        change.author,
-        f"{change.id}-{suffix}",
-        merged=merged_ids,
-        times=change.written,
-        signs=change.sources,
-    )
-
-
-def _merged_signs(
-    path: str, before: Revision, ours: Revision, theirs: Revision, after: str | None
-) -> str:
-    """The signs of the text `after`, which was merged of `ours` and `theirs`, which were made of
-    `before`. Blocks.
-    """
-    has_signs = before.sources or ours.sources or theirs.sources
-    if not has_signs:
-        return ""
-    merged = sources.merged(
-        base=_sources_of(path, before),
-        ours=_sources_of(path, ours),
-        theirs=_sources_of(path, theirs),
-    )
-    return sources.signs_of(path, after, merged)
-
-
-def _sources_of(path: str, revision: Revision) -> dict[str, Source]:
+def sources_of(path: str, revision: Revision) -> dict[str, Source]:
     """Who vouches for each entry of a revision. Blocks."""
     return sources.sources_in(path, revision.content, revision.sources)
 

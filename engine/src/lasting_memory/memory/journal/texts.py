@@ -86,10 +86,10 @@ def _without_common_ends(
     return head, old, new
 
 
-def _count_equal(one: Iterable[str], other: Iterable[str]) -> int:
+def _count_equal(lines: Iterable[str], other_lines: Iterable[str]) -> int:
     """The number of lines that two sequences have in common at their beginning."""
     count = 0
-    for line, other_line in zip(one, other, strict=False):
+    for line, other_line in zip(lines, other_lines, strict=False):
         if line != other_line:
             break
         count += 1
@@ -131,13 +131,13 @@ def _rows(old: Sequence[str], new: Sequence[str]) -> list[int]:
     for number, line in enumerate(new):
         bit = 1 << number
         places[line] = places.get(line, 0) | bit
-    everywhere = (1 << len(new)) - 1
-    row = everywhere
+    all_bits = (1 << len(new)) - 1
+    row = all_bits
     rows = [row]
     for line in old:
         matches = row & places.get(line, 0)
         row = (row + matches) | (row - matches)
-        row &= everywhere
+        row &= all_bits
         rows.append(row)
     return rows
 
@@ -186,18 +186,18 @@ def _hunk(edit: Edit, old: Sequence[str], new: Sequence[str]) -> list[str]:
     line_before = old[context_start : edit.old_start]
     context_end = edit.old_end + 1
     line_behind = old[edit.old_end : context_end]
-    removed = edit.taken_out(old)
-    added = edit.put_in(new)
+    removed_lines = edit.taken_out(old)
+    added_lines = edit.put_in(new)
     count_before = len(line_before)
     context = count_before + len(line_behind)
     old_first = edit.old_start - count_before
     new_first = edit.new_start - count_before
-    old_range = _range(old_first, context + len(removed))
-    new_range = _range(new_first, context + len(added))
+    old_range = _range(old_first, context + len(removed_lines))
+    new_range = _range(new_first, context + len(added_lines))
     lines = [f"@@ -{old_range} +{new_range} @@"]
     lines += _marked(" ", line_before)
-    lines += _marked("-", removed)
-    lines += _marked("+", added)
+    lines += _marked("-", removed_lines)
+    lines += _marked("+", added_lines)
     lines += _marked(" ", line_behind)
     return lines
 
@@ -214,11 +214,11 @@ def _marked(mark: str, lines: Sequence[str]) -> list[str]:
 
 def cut_diff(text: str) -> str:
     """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
-    more = len(text) - MAX_DIFF_CHARS
-    if more <= 0:
+    excess = len(text) - MAX_DIFF_CHARS
+    if excess <= 0:
         return text
     beginning = text[:MAX_DIFF_CHARS]
-    return f"{beginning}\n[{more:,} more]"
+    return f"{beginning}\n[{excess:,} more]"
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
@@ -245,10 +245,10 @@ def _merged_fields(base: str | None, ours: str | None, theirs: str) -> str | Non
     is no JSON object.
     """
     try:
-        before = _json_object(base)
-        here = _json_object(ours)
-        there = _json_object(theirs)
-        fields = _fields_of_both(before, here, there)
+        base_fields = _json_object(base)
+        our_fields = _json_object(ours)
+        their_fields = _json_object(theirs)
+        fields = _fields_of_both(base_fields, our_fields, their_fields)
         return _json_text(fields)
     except (TypeError, ValueError, RecursionError):
         return None
@@ -273,16 +273,18 @@ def _json_text(value: object) -> str:
 
 
 def _fields_of_both(
-    before: Mapping[str, object], here: Mapping[str, object], there: Mapping[str, object]
+    base_fields: Mapping[str, object],
+    our_fields: Mapping[str, object],
+    their_fields: Mapping[str, object],
 ) -> dict[str, object]:
     """The fields that are here, with the changes that were made there."""
     fields = dict[str, object]()
-    for name, value in here.items():
-        is_deleted_there = name in before and name not in there
+    for name, value in our_fields.items():
+        is_deleted_there = name in base_fields and name not in their_fields
         if not is_deleted_there:
             fields[name] = value
-    for name, value in there.items():
-        is_changed_there = name not in before or before[name] != value
+    for name, value in their_fields.items():
+        is_changed_there = name not in base_fields or base_fields[name] != value
         if is_changed_there:
             fields[name] = value
     return fields
@@ -313,12 +315,12 @@ def _merged_lines(base: str, ours: str, theirs: str) -> str:
     lines_of_both = _both_changes(base_lines, only_theirs, our_lines)
     # What they deleted goes wherever it stands, unless we added it once more.
     deleted_by_them = base_counts.keys() - set(their_lines)
-    deleted = deleted_by_them - our_additions.keys()
-    merged = list[str]()
+    deleted_lines = deleted_by_them - our_additions.keys()
+    merged_lines = list[str]()
     for line in lines_of_both:
-        if line not in deleted:
-            merged.append(line)
-    return "\n".join(merged)
+        if line not in deleted_lines:
+            merged_lines.append(line)
+    return "\n".join(merged_lines)
 
 
 def _both_changes(base: Sequence[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
@@ -330,19 +332,21 @@ def _both_changes(base: Sequence[str], first: Sequence[str], second: Sequence[st
     longest = max(len(base), len(first), len(second))
     if longest > MAX_COMPARED_LINES:
         return _both_changes_of_long(base, first, second)
-    deleted = set[int]()  # places in `base`
-    added = defaultdict[int, list[str]](list)  # by the place in `base` before which they stand
+    deleted_places = set[int]()  # places in `base`
+    added_lines = defaultdict[int, list[str]](
+        list
+    )  # by the place in `base` before which they stand
     for text in (first, second):
         for edit in edits(base, text):
             places = range(edit.old_start, edit.old_end)
-            deleted.update(places)
-            added[edit.old_start] += edit.put_in(text)
+            deleted_places.update(places)
+            added_lines[edit.old_start] += edit.put_in(text)
     lines = list[str]()
     for place, line in enumerate(base):
-        lines += added[place]
-        if place not in deleted:
+        lines += added_lines[place]
+        if place not in deleted_places:
             lines.append(line)
-    at_end = added[len(base)]
+    at_end = added_lines[len(base)]
     return lines + at_end
 
 
@@ -359,23 +363,25 @@ def _both_changes_of_long(
             to_take_out[line] -= 1
         else:
             lines.append(line)
-    added = first_counts - base_counts
-    lines += added.elements()
+    added_lines = first_counts - base_counts
+    lines += added_lines.elements()
     return lines
 
 
-def without_change(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
-    """A file's content `now` without an earlier change, which made `after` of `before`. Later
+def without_change(
+    path: str, present: str | None, before: str | None, after: str | None
+) -> str | None:
+    """A file's content `present` without an earlier change, which made `after` of `before`. Later
     changes stay. None is no file.
     """
-    if now is None:
+    if present is None:
         was_deletion = after is None
         return before if was_deletion else None
-    content = _fields_without_change(path, now, before, after)
+    content = _fields_without_change(path, present, before, after)
     if content is None:
         # Taking a change back is a merge that begins from what the change made.
-        merged = merge(path, base=after or "", ours=now, theirs=before or "")
-        content = merged or ""
+        merged_content = merge(path, base=after or "", ours=present, theirs=before or "")
+        content = merged_content or ""
     is_empty = content.strip() in {"", "{}"}
     if before is None and is_empty:
         return None
@@ -383,7 +389,7 @@ def without_change(path: str, now: str | None, before: str | None, after: str | 
 
 
 def _fields_without_change(
-    path: str, now: str, before: str | None, after: str | None
+    path: str, present: str, before: str | None, after: str | None
 ) -> str | None:
     """A JSON object, as text, without an earlier change of its fields; None for a file that is no
     JSON object, or was none.
@@ -391,58 +397,58 @@ def _fields_without_change(
     if not path.endswith(".json"):
         return None
     try:
-        present = _json_object(now)
-        old = _json_object(before)
-        new = _json_object(after)
-        if present == new:
+        present_fields = _json_object(present)
+        old_fields = _json_object(before)
+        new_fields = _json_object(after)
+        if present_fields == new_fields:
             return "{}" if before is None else before
-        fields = _value_without_change(present, old, new)
-        return now if fields == present else _json_text(fields)
+        fields = _value_without_change(present_fields, old_fields, new_fields)
+        return present if fields == present_fields else _json_text(fields)
     except (TypeError, ValueError, RecursionError):
         return None
 
 
-def _value_without_change(now: object, before: object, after: object) -> object:
+def _value_without_change(present: object, before: object, after: object) -> object:
     """A value of JSON without an earlier change: what was changed later stays, in an object field by
     field, in a list by its items.
     """
-    if now == after:
+    if present == after:
         return before
     if before == after:
-        return now
-    if isinstance(now, list) and isinstance(before, list) and isinstance(after, list):
-        return _items_without_change(now, before, after)
-    if isinstance(now, dict) and isinstance(before, dict) and isinstance(after, dict):
-        return _object_without_change(now, before, after)
-    return now
+        return present
+    if isinstance(present, list) and isinstance(before, list) and isinstance(after, list):
+        return _items_without_change(present, before, after)
+    if isinstance(present, dict) and isinstance(before, dict) and isinstance(after, dict):
+        return _object_without_change(present, before, after)
+    return present
 
 
 def _items_without_change(
-    now: Sequence[object], before: Sequence[object], after: Sequence[object]
+    present: Sequence[object], before: Sequence[object], after: Sequence[object]
 ) -> list[object]:
     """The items of a list without an earlier change. What this took out is at the end again."""
     items = list[object]()
-    for item in now:
+    for item in present:
         was_added = item in after and item not in before
         if not was_added:
             items.append(item)
     for item in before:
         was_taken_out = item not in after
-        if was_taken_out and item not in now:
+        if was_taken_out and item not in present:
             items.append(item)
     return items
 
 
 def _object_without_change(
-    now: Mapping[str, object], before: Mapping[str, object], after: Mapping[str, object]
+    present: Mapping[str, object], before: Mapping[str, object], after: Mapping[str, object]
 ) -> dict[str, object]:
     """The fields of an object without an earlier change."""
     fields = dict[str, object]()
-    for name in {**now, **before}:
-        value_now = now.get(name, _NO_FIELD)
-        value_before = before.get(name, _NO_FIELD)
-        value_after = after.get(name, _NO_FIELD)
-        value = _value_without_change(value_now, value_before, value_after)
+    for name in {**present, **before}:
+        present_value = present.get(name, _NO_FIELD)
+        old_value = before.get(name, _NO_FIELD)
+        new_value = after.get(name, _NO_FIELD)
+        value = _value_without_change(present_value, old_value, new_value)
         if value is not _NO_FIELD:
             fields[name] = value
     return fields

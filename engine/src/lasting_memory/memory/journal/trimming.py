@@ -16,7 +16,8 @@ from lasting_memory import platform
 from lasting_memory.deployment import Limits
 from lasting_memory.memory.journal.dropped import dropped_ops, within_bounds
 from lasting_memory.memory.journal.listing import all_items
-from lasting_memory.memory.journal.writers import Began, put_unless_forgotten
+from lasting_memory.memory.journal.unjournaled import put_unless_forgotten
+from lasting_memory.memory.journal.writers import Began
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -84,10 +85,10 @@ def _superfluous(
     candidates = list[_Candidate]()
     for namespace, log in logs.items():
         count = _count_kept(log, limits.revisions_kept)
-        kept = log[:count]
+        recent_items = log[:count]
         superfluous += log[count:]
         file_exists = namespace in living
-        candidates += _candidates(kept, file_exists=file_exists)
+        candidates += _candidates(recent_items, file_exists=file_exists)
     superfluous += _without_room(candidates, room)
     return superfluous
 
@@ -186,5 +187,5 @@ def _size(item: Item) -> int:
 def stored_size(content: object) -> int:
     """Bytes that a text takes in the store, as a file or as a revision."""
     text = str(content or "")
-    encoded = text.encode(errors="replace")
-    return len(encoded) + _OVERHEAD_BYTES
+    text_bytes = text.encode(errors="replace")
+    return len(text_bytes) + _OVERHEAD_BYTES

@@ -1,9 +1,9 @@
 """Changes of a person's memory that are applied at once, or wait until their person has accepted
 them: those of consolidation, and, if the person wants that, of the agent in a conversation.
 
-`changes.py` has the change of one text, `proposal.py` what waits and what is stored of it,
-`proposal_kinds.py` what a proposal can be made of, and `memory.py` a person's files with their
-proposals.
+`changes.py` has the change of one text, `proposal.py` what waits, `proposal_kinds.py` what a proposal
+can be made of, `stored_proposals.py` a person's proposals in the store, and `memory.py` a person's
+files with their proposals.
 """
 
 from lasting_memory.memory.proposals.changes import (
@@ -21,9 +21,6 @@ from lasting_memory.memory.proposals.proposal import (
     Declined,
     Proposal,
     UnknownProposalError,
-    all_proposals,
-    drop_threads,
-    proposals_in,
 )
 from lasting_memory.memory.proposals.proposal_kinds import (
     BatchKind,
@@ -31,6 +28,11 @@ from lasting_memory.memory.proposals.proposal_kinds import (
     is_batch_kind,
     is_proposal_kind,
     rules_of,
+)
+from lasting_memory.memory.proposals.stored_proposals import (
+    all_proposals,
+    drop_threads,
+    proposals_in,
 )
 
 __all__ = [

@@ -12,15 +12,16 @@ from deepagents.backends.protocol import FileData
 
 from lasting_memory.deployment import Source
 from lasting_memory.memory import journal
+from lasting_memory.memory.entries import entries, entry_of
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.restored_lines import with_lines_restored
-from lasting_memory.memory.sources import Vouch, entries, entry_of
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch
 
 # Who vouches for what changes add, by path and entry.
 Sources = Mapping[str, Mapping[str, Source]]
 # By the numbers of chosen lines: the text that the person wants there instead, or None.
-Chosen = Mapping[int, str | None]
+Choices = Mapping[int, str | None]
 
 
 class _Line(NamedTuple):
@@ -38,20 +39,20 @@ class _Line(NamedTuple):
     def has_text(self) -> bool:
         return bool(self.text.strip())
 
-    def is_in_result(self, chosen: Chosen) -> bool:
+    def is_in_result(self, choices: Choices) -> bool:
         """Whether the line is in the text that the chosen lines of a change make."""
         if self.sign == " ":
             return True
-        is_chosen = self.number in chosen
+        is_chosen = self.number in choices
         if self.number < 0:  # a blank line that goes with no other
-            is_chosen = bool(chosen)
+            is_chosen = bool(choices)
         is_put_in = self.sign == "+"
         return is_put_in == is_chosen
 
-    def text_instead(self, chosen: Chosen) -> str | None:
+    def text_instead(self, choices: Choices) -> str | None:
         """What the person wants there instead of this line; None if it stays as it is."""
         if self.sign == "+" and self.has_text:
-            return chosen.get(self.number)
+            return choices.get(self.number)
         return None
 
 
@@ -96,37 +97,37 @@ class Changed:
                 changed_lines.append(changed_line)
         return changed_lines
 
-    def only(self, chosen: Chosen | None) -> tuple["Changed", "Changed"]:
+    def only(self, choices: Choices | None) -> tuple["Changed", "Changed"]:
         """This change with the chosen lines alone, and the change that follows it with what the
         person wants there instead.
 
         None chooses all. Raises `RefusedWrite` for what is no number of a line, or takes no text.
         """
-        if chosen is None:
+        if choices is None:
             no_edits = replace(self, before=self.after, deleted=False)
             return self, no_edits
-        self._check_chosen(chosen)
+        self._check_chosen(choices)
         as_proposed = list[str]()
         as_edited = list[str]()
         for line in self._walk():
-            if not line.is_in_result(chosen):
+            if not line.is_in_result(choices):
                 continue
-            edited = line.text_instead(chosen)
-            if edited is None:
+            edited_line = line.text_instead(choices)
+            if edited_line is None:
                 as_proposed.append(line.text)
-            as_edited.append(edited or line.text)
+            as_edited.append(edited_line or line.text)
         proposed_text = "\n".join(as_proposed)
         edited_text = "\n".join(as_edited)
         is_deleted = self.deleted and not proposed_text
-        proposed = replace(self, after=proposed_text, deleted=is_deleted)
+        proposed_change = replace(self, after=proposed_text, deleted=is_deleted)
         edits = Changed(self.key, proposed_text, edited_text)
-        return proposed, edits
+        return proposed_change, edits
 
-    def _check_chosen(self, chosen: Chosen) -> None:
+    def _check_chosen(self, choices: Choices) -> None:
         """Raises `RefusedWrite` for what is no number of a line, or takes no text."""
         lines = self.lines()
         count = len(lines)
-        for number, text in chosen.items():
+        for number, text in choices.items():
             if number >= count:
                 raise RefusedWrite(
                     f"{self.path} has {count} changed lines to choose from, and no number {number}."
@@ -141,21 +142,21 @@ class Changed:
 
     def _walk(self) -> Iterator[_Line]:
         """All lines of both texts in order."""
-        old = self.before.split("\n")
-        new = self.after.split("\n")
-        walked = 0  # lines of the old text
+        old_lines = self.before.split("\n")
+        new_lines = self.after.split("\n")
+        old_place = 0  # lines of the old text
         number = 0
-        for edit in journal.edits(old, new):
-            unchanged = old[walked : edit.old_start]
-            yield from _unchanged_lines(unchanged)
-            taken_out = edit.taken_out(old)
+        for edit in journal.edits(old_lines, new_lines):
+            unchanged_lines = old_lines[old_place : edit.old_start]
+            yield from _unchanged_lines(unchanged_lines)
+            taken_out = edit.taken_out(old_lines)
             yield from _changed_lines("-", taken_out, number)
             number += _count_with_text(taken_out)
-            put_in = edit.put_in(new)
+            put_in = edit.put_in(new_lines)
             yield from _changed_lines("+", put_in, number)
             number += _count_with_text(put_in)
-            walked = edit.old_end
-        yield from _unchanged_lines(old[walked:])
+            old_place = edit.old_end
+        yield from _unchanged_lines(old_lines[old_place:])
 
     def without(self, fact: Fact) -> "Changed":
         """This change without what it does to a fact that is deleted for good. Blocks."""
@@ -164,36 +165,39 @@ class Changed:
         after = fact.cleaned(key, self.after)
         return replace(self, before=before, after=after)
 
-    def without_entries(self, lost: Collection[str], reworded: Collection[str]) -> "Changed":
-        """This change without the `lost` entries that it adds. Lines in `reworded`, which it takes
-        out since others say them in other words, stay. A change of JSON goes as a whole, if anything
-        is lost. Blocks.
+    def without_entries(
+        self, lost_entries: Collection[str], reworded_lines: Collection[str]
+    ) -> "Changed":
+        """This change without the `lost_entries` that it adds. Lines in `reworded_lines`, which it
+        takes out since others say them in other words, stay. A change of JSON goes as a whole, if
+        anything is lost. Blocks.
         """
-        if self.is_json and not lost:
+        if self.is_json and not lost_entries:
             return self
         if self.is_json:
             return replace(self, after=self.before, deleted=False)
-        after = _without_lines(self.after, lost)
+        after = _without_lines(self.after, lost_entries)
         if not self.before and _has_only_headings(after):
             after = ""
-        reworded_numbers = _numbers_of(reworded, self.before)
+        reworded_numbers = _numbers_of(reworded_lines, self.before)
         text = with_lines_restored(self.before, after, reworded_numbers)
         is_deleted = self.deleted and not text
         return replace(self, after=text, deleted=is_deleted)
 
-    def beyond(self, taken: str) -> "Changed":
-        """What this change would still change in `taken`, the text with the part of it that was
-        accepted: the lines that differ, for JSON the whole texts. Both texts are "" if nothing does.
+    def beyond(self, accepted_text: str) -> "Changed":
+        """What this change would still change in `accepted_text`, the text with the part of it that
+        was accepted: the lines that differ, for JSON the whole texts. Both texts are "" if nothing
+        does.
         """
         if self.is_json:
-            if self.after == taken:
+            if self.after == accepted_text:
                 return Changed(self.key, "", "")
-            return Changed(self.key, taken, self.after)
-        old = taken.split("\n")
-        new = self.after.split("\n")
-        removed = _lines_not_in(new, old)
-        added = _lines_not_in(old, new)
-        return Changed(self.key, removed, added)
+            return Changed(self.key, accepted_text, self.after)
+        accepted_lines = accepted_text.split("\n")
+        new_lines = self.after.split("\n")
+        removed_text = _lines_not_in(new_lines, accepted_lines)
+        added_text = _lines_not_in(accepted_lines, new_lines)
+        return Changed(self.key, removed_text, added_text)
 
     def merged(self, file: FileData | None) -> FileData | None:
         """The present file with this change and with others' changes since this one was made; None
@@ -204,8 +208,8 @@ class Changed:
             if file["encoding"] != "utf-8":
                 raise RefusedWrite(f"{self.path} is not text, and somebody else has changed it.")
             present = file["content"]
-        merged = journal.merge(self.key, self.before, present, self.after)
-        text = merged or ""
+        merged_text = journal.merge(self.key, self.before, present, self.after)
+        text = merged_text or ""
         may_be_missing = self.deleted or file is None
         if may_be_missing and not text:
             return None
@@ -217,12 +221,12 @@ def _unchanged_lines(lines: Sequence[str]) -> Iterator[_Line]:
         yield _Line(" ", line, -1)
 
 
-def _changed_lines(sign: str, lines: Sequence[str], first: int) -> Iterator[_Line]:
-    """Lines that are taken out or put in together. `first` is the number of the first with text."""
-    number = first
-    last = first + _count_with_text(lines) - 1
+def _changed_lines(sign: str, lines: Sequence[str], first_number: int) -> Iterator[_Line]:
+    """Lines that are taken out or put in together. `first_number` is that of the first with text."""
+    number = first_number
+    last_number = first_number + _count_with_text(lines) - 1
     for line in lines:
-        yield _Line(sign, line, min(number, last))
+        yield _Line(sign, line, min(number, last_number))
         if line.strip():
             number += 1
 
@@ -235,27 +239,27 @@ def _count_with_text(lines: Sequence[str]) -> int:
     return count
 
 
-def _lines_not_in(known: Sequence[str], lines: Sequence[str]) -> str:
-    """The text of those of these lines that are not among the known ones."""
-    known_lines = set(known)
-    others = [line for line in lines if line not in known_lines]
-    return "\n".join(others)
+def _lines_not_in(present_lines: Sequence[str], lines: Sequence[str]) -> str:
+    """The text of those of these lines that are not among the present ones."""
+    distinct_lines = set(present_lines)
+    differing_lines = [line for line in lines if line not in distinct_lines]
+    return "\n".join(differing_lines)
 
 
-def _without_lines(text: str, lost: Collection[str]) -> str:
+def _without_lines(text: str, lost_entries: Collection[str]) -> str:
     """A text without the lines that have these entries."""
     staying_lines = list[str]()
     for line in text.split("\n"):
-        if entry_of(line) not in lost:
+        if entry_of(line) not in lost_entries:
             staying_lines.append(line)
     return "\n".join(staying_lines)
 
 
-def _numbers_of(wanted_lines: Collection[str], text: str) -> list[int]:
+def _numbers_of(stripped_lines: Collection[str], text: str) -> list[int]:
     """The numbers of the lines of a text that are these, without the space around them."""
     numbers = list[int]()
     for number, line in enumerate(text.split("\n")):
-        if line.strip() in wanted_lines:
+        if line.strip() in stripped_lines:
             numbers.append(number)
     return numbers
 
@@ -272,29 +276,29 @@ def changes(before: Mapping[str, FileData], after: Mapping[str, FileData]) -> li
     """The differences between two states of the same files, by key. What is not text stays as it
     is.
     """
-    old = texts(before)
-    new = texts(after)
-    were_no_text = before.keys() - old.keys()
-    are_no_text = after.keys() - new.keys()
+    old_texts = texts(before)
+    new_texts = texts(after)
+    were_no_text = before.keys() - old_texts.keys()
+    are_no_text = after.keys() - new_texts.keys()
     all_changes = list[Changed]()
-    keys = old.keys() | new.keys()
+    keys = old_texts.keys() | new_texts.keys()
     for key in sorted(keys):
         if key in were_no_text or key in are_no_text:
             continue
-        if old.get(key) == new.get(key):
+        if old_texts.get(key) == new_texts.get(key):
             continue
-        old_text = old.get(key, "")
-        new_text = new.get(key, "")
-        is_deleted = key not in new
+        old_text = old_texts.get(key, "")
+        new_text = new_texts.get(key, "")
+        is_deleted = key not in new_texts
         change = Changed(key, old_text, new_text, is_deleted)
         all_changes.append(change)
     return all_changes
 
 
-def diffs(changed: Iterable[Changed]) -> dict[str, str]:
+def diffs(text_changes: Iterable[Changed]) -> dict[str, str]:
     """The diff of each file, by path. Blocks."""
     by_path = dict[str, str]()
-    for change in changed:
+    for change in text_changes:
         path = change.path
         diff = journal.diff(change.before, change.after)
         by_path[path] = journal.cut_diff(diff)
@@ -310,13 +314,12 @@ def texts(files: Mapping[str, FileData]) -> dict[str, str]:
     return by_key
 
 
-def added_sources(changed: Changed, vouch: Vouch) -> dict[str, Source]:
+def added_sources(change: Changed, vouch: Vouch) -> dict[str, Source]:
     """Who vouches for the entries that a change adds. Blocks."""
-    old_entries = entries(changed.key, changed.before)
-    new_entries = entries(changed.key, changed.after)
-    present = set(old_entries)
+    old_entries = frozenset(entries(change.key, change.before))
+    new_entries = entries(change.key, change.after)
     sources = dict[str, Source]()
     for entry in new_entries:
-        if entry not in present:
+        if entry not in old_entries:
             sources[entry] = vouch(entry, None)
     return sources

@@ -17,23 +17,21 @@ from langgraph.store.base import BaseStore, Item, PutOp
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment, Limits, Source
-from lasting_memory.memory import ends, journal
+from lasting_memory.memory import journal, line_times
 from lasting_memory.memory.folder import Folder, check_write, vouch_of
 from lasting_memory.memory.journal import Began, Change
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, Sources, added_sources
-from lasting_memory.memory.proposals.proposal import (
-    Proposal,
-    ShownProposal,
-    WholeChange,
+from lasting_memory.memory.proposals.proposal import Proposal, ShownProposal, WholeChange
+from lasting_memory.memory.proposals.stored_proposals import (
     all_proposals,
     existing_proposal,
     put_proposal,
     with_id,
 )
-from lasting_memory.memory.sources import Vouch, vouch_new_by
 from lasting_memory.memory.stored_files import read_file, stored_file
 from lasting_memory.memory.validation import RefusedWrite
+from lasting_memory.memory.vouches import Vouch, vouch_new_by
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
@@ -55,11 +53,11 @@ def files_in(items: Iterable[Item]) -> dict[str, FileData]:
     return files
 
 
-class _Accepted(NamedTuple):
+class _Acceptance(NamedTuple):
     """What became of changes that were accepted, by path: the texts, and why some were not made."""
 
-    taken: dict[str, str]
-    refused: dict[str, ValueError]
+    texts: dict[str, str]
+    refusals: dict[str, ValueError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +94,32 @@ class Memory:
         result = dict(files)
         for change in changes:
             key = change.key
-            before = result.get(key)
+            old_file = result.get(key)
             try:
-                after = self._checked(change, before, author, sources)
+                new_file = self._checked(change, old_file, author, sources)
             except ValueError:
                 if skip:
                     continue
                 raise
             result.pop(key, None)
-            if after is not None:
-                result[key] = after
+            if new_file is not None:
+                result[key] = new_file
         return result
 
     def _checked(
         self,
         change: Changed,
-        before: FileData | None,
+        old_file: FileData | None,
         author: Author,
         sources: Sources | None,
     ) -> FileData | None:
         """A file with a change; None if it is deleted. Raises `ValueError` if the change cannot be
         made. Blocks.
         """
-        after = change.merged(before)
+        new_file = change.merged(old_file)
         vouch = _vouch_for(change, author, sources)
-        check_write(self.deployment, change.path, before, after, author, vouch=vouch)
-        return after
+        check_write(self.deployment, change.path, old_file, new_file, author, vouch=vouch)
+        return new_file
 
     async def check(
         self,
@@ -137,9 +135,11 @@ class Memory:
         """
         if files is None:
             files = await self.read()
-        after = await platform.in_thread(self.applied, files, changes, author, sources=sources)
+        changed_files = await platform.in_thread(
+            self.applied, files, changes, author, sources=sources
+        )
         limits = self.deployment.limits
-        _check_room(files, after, limits)
+        _check_room(files, changed_files, limits)
 
     async def apply(
         self,
@@ -155,19 +155,19 @@ class Memory:
         ISO format; "" for now.
         """
         folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
-        refused = dict[str, ValueError]()
+        refusals = dict[str, ValueError]()
         for change in _additions_first(changes):
-            written: Mapping[str, str] = {}
+            times: Mapping[str, str] = {}
             try:
                 if written_at:
-                    written = ends.times_at(change.after, written_at)
+                    times = line_times.times_at(change.after, written_at)
                 vouch = _vouch_for(change, author, sources)
                 await folder.change(
-                    change.key, change.merged, bounded=False, written=written, vouch=vouch
+                    change.key, change.merged, is_bounded=False, times=times, vouch=vouch
                 )
             except ValueError as error:
-                refused[change.path] = error
-        return refused
+                refusals[change.path] = error
+        return refusals
 
     @property
     def _place(self) -> Namespace:
@@ -175,8 +175,8 @@ class Memory:
 
     async def proposals(self) -> list[Proposal]:
         """The proposals with those that were decided, oldest first. A damaged one is left out."""
-        everywhere = await all_proposals(self.store, self.actor)
-        return self.own_proposals(everywhere)
+        all_own_proposals = await all_proposals(self.store, self.actor)
+        return self.own_proposals(all_own_proposals)
 
     def own_proposals(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Those of a person's proposals that are of this memory."""
@@ -193,29 +193,29 @@ class Memory:
         """The undecided ones as their person sees them, oldest first, and the number of further
         ones, which are left out.
 
-        `most_work` is how much is compared at most, as `journal.comparison_cost` counts it. The first one is
-        always shown. Without `most_work` none is left out.
+        `most_work` is how much is compared at most, as `journal.comparison_cost` counts it. The
+        first one is always shown. Without `most_work` none is left out.
         """
-        undecided = await self._undecided()
-        shown = list[ShownProposal]()
+        undecided_proposals = await self._undecided()
+        shown_proposals = list[ShownProposal]()
         spent = 0
-        for proposal in undecided:
+        for proposal in undecided_proposals:
             if most_work is not None:
                 spent += await platform.in_thread(proposal.work)
                 is_too_much = spent > most_work
-                if shown and is_too_much:
+                if shown_proposals and is_too_much:
                     break
-            as_seen = await platform.in_thread(proposal.shown)
-            shown.append(as_seen)
-        left_out = len(undecided) - len(shown)
-        return shown, left_out
+            shown_proposal = await platform.in_thread(proposal.shown)
+            shown_proposals.append(shown_proposal)
+        left_out = len(undecided_proposals) - len(shown_proposals)
+        return shown_proposals, left_out
 
     async def _undecided(self) -> list[Proposal]:
-        undecided = list[Proposal]()
+        undecided_proposals = list[Proposal]()
         for proposal in await self.proposals():
             if proposal.changes:
-                undecided.append(proposal)
-        return undecided
+                undecided_proposals.append(proposal)
+        return undecided_proposals
 
     async def exported_proposals(
         self,
@@ -223,15 +223,15 @@ class Memory:
         """The undecided ones as their person sees them; and by their ids the whole changes, which
         make them again.
         """
-        undecided = await self._undecided()
-        exported = list[ShownProposal]()
+        undecided_proposals = await self._undecided()
+        shown_proposals = list[ShownProposal]()
         changes_of = dict[str, list[WholeChange]]()
-        for proposal in undecided:
-            shown = await platform.in_thread(proposal.shown)
-            exported.append(shown)
+        for proposal in undecided_proposals:
+            shown_proposal = await platform.in_thread(proposal.shown)
+            shown_proposals.append(shown_proposal)
             changes = map(_exported, proposal.changes)
             changes_of[proposal.id] = list(changes)
-        return exported, changes_of
+        return shown_proposals, changes_of
 
     async def propose(self, proposal: Proposal) -> None:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began, or a
@@ -249,8 +249,8 @@ class Memory:
         `dry_run` it only counts.
         """
         count = 0
-        for listed in await self.proposals():
-            proposal_id = listed.id
+        for candidate in await self.proposals():
+            proposal_id = candidate.id
             async with lock_of("deciding", proposal_id):
                 has_fact = await self._erase_in(proposal_id, fact, dry_run=dry_run)
             if has_fact:
@@ -259,25 +259,25 @@ class Memory:
 
     async def _erase_in(self, proposal_id: str, fact: Fact, *, dry_run: bool) -> bool:
         """Take a fact out of one proposal. Returns whether it had the fact."""
-        known = await self.proposals()
-        proposal = with_id(known, proposal_id)
+        proposals = await self.proposals()
+        proposal = with_id(proposals, proposal_id)
         if proposal is None:
             return False
-        cleaned = await platform.in_thread(proposal.without, fact)
-        if cleaned == proposal:
+        clean_proposal = await platform.in_thread(proposal.without, fact)
+        if clean_proposal == proposal:
             return False
         if not dry_run:
-            op = await put_proposal(self._place, cleaned)
+            op = await put_proposal(self._place, clean_proposal)
             await journal.put_unless_forgotten(self.store, [op], self.began)
         return True
 
     async def propose_instead(
-        self, proposal: Proposal, older: Collection[str], seen: Proposal | None = None
+        self, proposal: Proposal, older: Collection[str], base: Proposal | None = None
     ) -> None:
         """Keep a proposal in place of what is undecided of older ones, given by their ids, in one
         step. Of these only what was declined stays known.
 
-        `seen` is the proposal of the same id that this one goes on from. Where the person decided
+        `base` is the proposal of the same id that this one goes on from. Where the person decided
         about that meanwhile, this one is kept beside it, with what it changes beyond that. Raises
         `RefusedWrite` as `propose`.
         """
@@ -287,19 +287,19 @@ class Memory:
             for proposal_id in sorted(ids):
                 lock = lock_of("deciding", proposal_id)
                 await locks.enter_async_context(lock)
-            known = await self.proposals()
-            present = with_id(known, proposal.id)
-            undecided = present.changes if present else None
-            undecided_when_seen = seen.changes if seen else None
-            was_decided = undecided != undecided_when_seen
+            proposals = await self.proposals()
+            present_proposal = with_id(proposals, proposal.id)
+            present_changes = present_proposal.changes if present_proposal else None
+            base_changes = base.changes if base else None
+            was_decided = present_changes != base_changes
             if was_decided:
-                proposal = proposal.after_decisions(seen, _present_time())
+                proposal = proposal.after_decisions(base, _present_time())
             op = await put_proposal(self._place, proposal)
             ops = [op]
             for old_id in older:
-                old = with_id(known, old_id)
-                if old is not None and old.changes:
-                    op = await _close(self._place, old)
+                old_proposal = with_id(proposals, old_id)
+                if old_proposal is not None and old_proposal.changes:
+                    op = await _close(self._place, old_proposal)
                     ops.append(op)
             await self._put(ops)
 
@@ -315,13 +315,13 @@ class Memory:
         proposal_id = f"{run_id}-{author.kind}"
         limits = self.deployment.limits
         async with lock_of("deciding", proposal_id):
-            known = await self.proposals()
-            proposal = with_id(known, proposal_id)
+            proposals = await self.proposals()
+            proposal = with_id(proposals, proposal_id)
             if proposal is None:
                 proposal = self._new_proposal(proposal_id, author)
-            _check_number(known, proposal)
-            who_vouches = vouch or vouch_of(author)
-            proposal = await self._with_write(proposal, key, change, author, who_vouches)
+            _check_number(proposals, proposal)
+            effective_vouch = vouch or vouch_of(author)
+            proposal = await self._with_write(proposal, key, change, author, effective_vouch)
             if not proposal.fits(limits):
                 raise RefusedWrite(
                     f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait."
@@ -332,17 +332,17 @@ class Memory:
         self, proposal: Proposal, key: str, change: Change, author: Author, vouch: Vouch
     ) -> Proposal:
         """A proposal with one more change of a text. Raises as `_changed`."""
-        waiting = list[Changed]()
-        for earlier in proposal.changes:
-            if earlier.key == key:
-                waiting.append(earlier)
-        changed = await self._changed(key, waiting, change, author)
-        if changed is None:
+        waiting_changes = list[Changed]()
+        for earlier_change in proposal.changes:
+            if earlier_change.key == key:
+                waiting_changes.append(earlier_change)
+        new_change = await self._changed(key, waiting_changes, change, author)
+        if new_change is None:
             return proposal.with_change(key, None, {})
-        sources = proposal.sources.get(changed.path, {})
-        who_vouches = vouch_new_by(sources, vouch)
-        added = await platform.in_thread(added_sources, changed, who_vouches)
-        return proposal.with_change(key, changed, added)
+        sources = proposal.sources.get(new_change.path, {})
+        effective_vouch = vouch_new_by(sources, vouch)
+        new_sources = await platform.in_thread(added_sources, new_change, effective_vouch)
+        return proposal.with_change(key, new_change, new_sources)
 
     def _new_proposal(self, proposal_id: str, author: Author) -> Proposal:
         """An agent's proposal, still without changes."""
@@ -358,29 +358,29 @@ class Memory:
         )
 
     async def _changed(
-        self, key: str, waiting: Sequence[Changed], change: Change, author: Author
+        self, key: str, waiting_changes: Sequence[Changed], change: Change, author: Author
     ) -> Changed | None:
         """What becomes of a present file by the changes that wait already, and then by another one;
         None if it stays as it is.
 
         Raises `RefusedWrite` for what is no text, and as `change`.
         """
-        present = await read_file(self.store, self.files, key)
-        files = {key: present} if present else {}
-        with_waiting = await platform.in_thread(self.applied, files, waiting, author)
+        present_file = await read_file(self.store, self.files, key)
+        files = {key: present_file} if present_file else {}
+        with_waiting = await platform.in_thread(self.applied, files, waiting_changes, author)
         file = with_waiting.get(key)
-        after = change(file)
-        for either in (present, after):
-            if either and either["encoding"] != "utf-8":
+        new_file = change(file)
+        for file_or_none in (present_file, new_file):
+            if file_or_none and file_or_none["encoding"] != "utf-8":
                 raise RefusedWrite(
                     f"{key} is not text, so a change of it cannot wait for the person."
                 )
         # None where there is no file: an empty one is another text.
-        before_text = present["content"] if present else None
-        after_text = after["content"] if after else None
+        before_text = present_file["content"] if present_file else None
+        after_text = new_file["content"] if new_file else None
         if before_text == after_text:
             return None
-        is_deleted = after is None
+        is_deleted = new_file is None
         return Changed(key, before_text or "", after_text or "", is_deleted)
 
     def _now(self) -> str:
@@ -410,126 +410,128 @@ class Memory:
         """
         # Two tabs of one person, or a run that proposes more.
         async with lock_of("deciding", proposal_id):
-            known = await self.proposals()
-            proposal = existing_proposal(known, proposal_id)
+            proposals = await self.proposals()
+            proposal = existing_proposal(proposals, proposal_id)
             with_lines = lines.keys()
-            named = with_lines if paths is None else paths
-            wanted = proposal.changes_to_decide(named, with_lines)
-            answer = _Accepted({}, {})
+            paths_to_decide = with_lines if paths is None else paths
+            changes_to_decide = proposal.changes_to_decide(paths_to_decide, with_lines)
+            acceptance = _Acceptance({}, {})
             if accept:
-                answer = await self._accept(proposal, wanted, lines)
-            settled = _not_refused(wanted, answer.refused)
+                acceptance = await self._accept(proposal, changes_to_decide, lines)
+            settled_changes = _not_refused(changes_to_decide, acceptance.refusals)
             at = self._now()
-            decided = proposal.decided_about(settled, answer.taken, at, accepted=accept)
-            await self.propose(decided)
-            await self._drop_decided(known)
-            return answer.refused
+            decided_proposal = proposal.decided_about(
+                settled_changes, acceptance.texts, at, is_accepted=accept
+            )
+            await self.propose(decided_proposal)
+            await self._drop_decided(proposals)
+            return acceptance.refusals
 
     async def _accept(
         self,
         proposal: Proposal,
-        wanted: Sequence[Changed],
+        changes: Sequence[Changed],
         lines: Mapping[str, Mapping[int, str | None]],
-    ) -> _Accepted:
+    ) -> _Acceptance:
         """Make these changes of a proposal, of some files only these lines. What the person edited
         is a revision of their own. Raises `RefusedWrite` if the present files cannot take them all.
         """
-        as_proposed = list[Changed]()
+        proposed_changes = list[Changed]()
         all_edits = list[Changed]()
-        with_edits = list[Changed]()
-        taken = dict[str, str]()
-        for change in wanted:
-            chosen = lines.get(change.path)
-            proposed, edits = change.only(chosen)
-            as_proposed.append(proposed)
+        changes_with_edits = list[Changed]()
+        accepted_texts = dict[str, str]()
+        for change in changes:
+            chosen_lines = lines.get(change.path)
+            proposed_change, edits = change.only(chosen_lines)
+            proposed_changes.append(proposed_change)
             all_edits.append(edits)
             text = edits.after
-            both = replace(proposed, after=text)
-            with_edits.append(both)
-            taken[change.path] = text
-        await self.check(with_edits, proposal.author)
-        refused = await self.apply(
-            as_proposed, proposal.author, proposal.sources, written_at=proposal.at
+            change_with_edits = replace(proposed_change, after=text)
+            changes_with_edits.append(change_with_edits)
+            accepted_texts[change.path] = text
+        await self.check(changes_with_edits, proposal.author)
+        refusals = await self.apply(
+            proposed_changes, proposal.author, proposal.sources, written_at=proposal.at
         )
         person = Author("person", self.actor.user_id)
-        edits_of_made = _not_refused(all_edits, refused)
-        refused_edits = await self.apply(edits_of_made, person)
-        return _Accepted(taken, refused | refused_edits)
+        edits_of_made = _not_refused(all_edits, refusals)
+        edit_refusals = await self.apply(edits_of_made, person)
+        return _Acceptance(accepted_texts, refusals | edit_refusals)
 
-    async def _drop_decided(self, known: Sequence[Proposal]) -> None:
+    async def _drop_decided(self, proposals: Sequence[Proposal]) -> None:
         """Delete the oldest of these that were decided before."""
-        decided = list[Proposal]()
-        for proposal in known:
+        decided_proposals = list[Proposal]()
+        for proposal in proposals:
             if not proposal.changes:
-                decided.append(proposal)
-        oldest = decided[:-_DECIDED_KEPT]
+                decided_proposals.append(proposal)
+        oldest = decided_proposals[:-_DECIDED_KEPT]
         place = self._place
         deletions = [PutOp(place, proposal.id, None) for proposal in oldest]
         await self.store.abatch(deletions)
 
 
 def _present_time() -> str:
-    now = datetime.now(UTC)
-    return now.isoformat()
+    time = datetime.now(UTC)
+    return time.isoformat()
 
 
 def _check_room(
-    before: Mapping[str, FileData], after: Mapping[str, FileData], limits: Limits
+    files_before: Mapping[str, FileData], files_after: Mapping[str, FileData], limits: Limits
 ) -> None:
     """Raises `RefusedWrite` if a memory would hold too much. What was too much before may stay, and
     not grow.
     """
-    size = _size(after)
-    count = len(after)
-    size_before = _size(before)
-    count_before = len(before)
+    size = _size(files_after)
+    count = len(files_after)
+    size_before = _size(files_before)
+    count_before = len(files_before)
     most_bytes = max(limits.max_bytes, size_before)
     most_files = max(limits.max_files, count_before)
     if size <= most_bytes and count <= most_files:
         return
     files = f"{count} files of {limits.max_files}"
-    most = limits.max_bytes
-    room = f"{size:,} bytes of {most:,}"
+    max_bytes = limits.max_bytes
+    room = f"{size:,} bytes of {max_bytes:,}"
     raise RefusedWrite(f"{files}, {room}; shorten it.", kind="memory_full")
 
 
-def _check_number(known: Iterable[Proposal], proposal: Proposal) -> None:
+def _check_number(proposals: Iterable[Proposal], proposal: Proposal) -> None:
     """Raises `RefusedWrite` if too many others of these proposals are undecided."""
-    undecided = 0
-    for other in known:
-        is_other = other.id != proposal.id
-        if is_other and other.changes:
-            undecided += 1
-    if undecided >= MAX_PROPOSALS:
+    count = 0
+    for further_proposal in proposals:
+        is_other = further_proposal.id != proposal.id
+        if is_other and further_proposal.changes:
+            count += 1
+    if count >= MAX_PROPOSALS:
         raise RefusedWrite(_TOO_MANY)
 
 
 def _vouch_for(change: Changed, author: Author, sources: Sources | None) -> Vouch:
     """Who vouches for what a change adds, by these sources; else as `vouch_of` for its author."""
-    known: Mapping[str, Source] = {}
+    sources_of_path: Mapping[str, Source] = {}
     if sources is not None:
-        known = sources.get(change.path, {})
+        sources_of_path = sources.get(change.path, {})
     otherwise = vouch_of(author)
-    return vouch_new_by(known, otherwise)
+    return vouch_new_by(sources_of_path, otherwise)
 
 
-def _not_refused(changes: Iterable[Changed], refused: Collection[str]) -> list[Changed]:
+def _not_refused(changes: Iterable[Changed], refused_paths: Collection[str]) -> list[Changed]:
     """Those of these changes whose path is not among the refused ones."""
-    made = list[Changed]()
+    changes_made = list[Changed]()
     for change in changes:
-        if change.path not in refused:
-            made.append(change)
-    return made
+        if change.path not in refused_paths:
+            changes_made.append(change)
+    return changes_made
 
 
 def _additions_first(changes: Iterable[Changed]) -> list[Changed]:
     """The changes that change something, sorted by how much shorter they make their file."""
-    made = list[Changed]()
+    effective_changes = list[Changed]()
     for change in changes:
         if change.changes_something():
-            made.append(change)
-    made.sort(key=_removed_chars)
-    return made
+            effective_changes.append(change)
+    effective_changes.sort(key=_removed_chars)
+    return effective_changes
 
 
 def _removed_chars(change: Changed) -> int:

@@ -1,4 +1,4 @@
-"""A proposal: changes that wait for their person, and what is stored of them.
+"""A proposal: changes that wait for their person, and what is known of those that were decided.
 
 A change is undecided until its person accepts or declines it; then its path is decided. Of what they
 decline the proposal keeps the text, so that it is not proposed again. An entry is what a line says
@@ -7,26 +7,16 @@ without its marks, or a value of a JSON file.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NotRequired, TypedDict, TypeVar
 
-from langgraph.store.base import BaseStore, Item, PutOp
-from pydantic import TypeAdapter, ValidationError
-
-from lasting_memory import platform
 from lasting_memory.deployment import Limits, Source
 from lasting_memory.memory import journal
-from lasting_memory.memory.journal import Began
+from lasting_memory.memory.entries import entry_of, text_of
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, diffs
-from lasting_memory.memory.proposals.proposal_kinds import rules_of
-from lasting_memory.memory.sources import entry_of, text_of
 from lasting_memory.memory.validation import RefusedWrite
-from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, StoredAuthor
-from lasting_memory.people.namespaces import Namespace
-from lasting_memory.platform import lock_of
+from lasting_memory.people.identity import StoredAuthor
 
 # Why a line goes that another one says in other words, in the word for which the page has a sentence.
 REWORDED = "reworded"
@@ -148,18 +138,18 @@ class Proposal:
         """The proposal, and what was declined of it, without a fact. Blocks."""
         changes = list[Changed]()
         for change in self.changes:
-            cleaned = change.without(fact)
-            if cleaned.changes_something():
-                changes.append(cleaned)
-        declined = list[Declined]()
+            clean_change = change.without(fact)
+            if clean_change.changes_something():
+                changes.append(clean_change)
+        declined_parts = list[Declined]()
         for change, at in self.declined:
-            cleaned = change.without(fact)
-            if cleaned.after:
-                declined.append(Declined(cleaned, at))
+            clean_change = change.without(fact)
+            if clean_change.after:
+                declined_parts.append(Declined(clean_change, at))
         return replace(
             self,
             changes=changes,
-            declined=declined,
+            declined=declined_parts,
             reasons=self._reasons_without(fact),
             sources=_without_fact(self.sources, fact),
             origins=_without_fact(self.origins, fact),
@@ -169,68 +159,70 @@ class Proposal:
         """The reasons, without those of lines that say the fact. A reason that quotes it is ""."""
         reasons: Reasons = {}
         for path, by_line in self.reasons.items():
-            cleaned = dict[str, str]()
+            clean_reasons = dict[str, str]()
             for line, reason in by_line.items():
                 if fact.is_in(line):
                     continue
                 quotes_fact = fact.is_quoted(reason)
-                cleaned[line] = "" if quotes_fact else reason
-            reasons[path] = cleaned
+                clean_reasons[line] = "" if quotes_fact else reason
+            reasons[path] = clean_reasons
         return reasons
 
-    def without_threads(self, gone: AbstractSet[str]) -> "Proposal":
+    def without_threads(self, deleted_threads: AbstractSet[str]) -> "Proposal":
         """The proposal without what came of these conversations, which were deleted. Blocks.
 
         A line that goes since another one says it in other words stays in memory then: the other one
         may be of these conversations.
         """
-        staying = list[str]()
+        staying_threads = list[str]()
         for thread_id in self.threads:
-            if thread_id not in gone:
-                staying.append(thread_id)
-        if len(staying) == len(self.threads):
+            if thread_id not in deleted_threads:
+                staying_threads.append(thread_id)
+        if len(staying_threads) == len(self.threads):
             return self
-        lost = self._entries_from(gone)
+        lost_entries = self._entries_from(deleted_threads)
         changes = list[Changed]()
         for change in self.changes:
-            remaining = change
-            if lost:
-                remaining = self._change_without(change, lost)
-            if remaining.changes_something():
-                changes.append(remaining)
+            remaining_change = change
+            if lost_entries:
+                remaining_change = self._change_without(change, lost_entries)
+            if remaining_change.changes_something():
+                changes.append(remaining_change)
         return replace(
             self,
             changes=changes,
-            threads=staying,
-            sources=_without_entries(self.sources, lost),
-            origins=self._origins_in(staying, lost),
+            threads=staying_threads,
+            sources=_without_entries(self.sources, lost_entries),
+            origins=self._origins_in(staying_threads, lost_entries),
         )
 
-    def _entries_from(self, gone: AbstractSet[str]) -> dict[str, set[str]]:
+    def _entries_from(self, deleted_threads: AbstractSet[str]) -> dict[str, set[str]]:
         """The entries that came of one of these conversations, by path. A path without any is left
         out.
         """
         places_gone = set[int]()
         for place, thread_id in enumerate(self.threads):
-            if thread_id in gone:
+            if thread_id in deleted_threads:
                 places_gone.add(place)
-        lost = dict[str, set[str]]()
+        lost_entries = dict[str, set[str]]()
         for path, by_entry in self.origins.items():
             for entry, places in by_entry.items():
                 is_lost = not places_gone.isdisjoint(places)
                 if is_lost:
-                    of_path = lost.setdefault(path, set())
+                    of_path = lost_entries.setdefault(path, set())
                     of_path.add(entry)
-        return lost
+        return lost_entries
 
-    def _origins_in(self, staying: Sequence[str], lost: Mapping[str, Collection[str]]) -> Origins:
-        """The origins of the entries that are not lost. Their places are those in `staying`, the
-        conversations that stay.
+    def _origins_in(
+        self, staying_threads: Sequence[str], lost_entries: Mapping[str, Collection[str]]
+    ) -> Origins:
+        """The origins of the entries that are not lost. Their places are those in
+        `staying_threads`, the conversations that stay.
         """
-        new_places = {thread_id: place for place, thread_id in enumerate(staying)}
-        remaining = _without_entries(self.origins, lost)
+        new_places = {thread_id: place for place, thread_id in enumerate(staying_threads)}
+        remaining_origins = _without_entries(self.origins, lost_entries)
         origins: Origins = {}
-        for path, by_entry in remaining.items():
+        for path, by_entry in remaining_origins.items():
             of_path = dict[str, list[int]]()
             for entry, places in by_entry.items():
                 of_entry = list[int]()
@@ -242,15 +234,17 @@ class Proposal:
             origins[path] = of_path
         return origins
 
-    def _change_without(self, change: Changed, lost: Mapping[str, Collection[str]]) -> Changed:
-        """A change without what is lost of its file. `lost` are entries by path."""
-        reworded = set[str]()
+    def _change_without(
+        self, change: Changed, lost_entries: Mapping[str, Collection[str]]
+    ) -> Changed:
+        """A change without what is lost of its file. `lost_entries` are entries by path."""
+        reworded_lines = set[str]()
         reasons = self.reasons.get(change.path, {})
         for line, reason in reasons.items():
             if reason == REWORDED:
-                reworded.add(line)
-        lost_here = lost.get(change.path, ())
-        return change.without_entries(lost_here, reworded)
+                reworded_lines.add(line)
+        lost_here = lost_entries.get(change.path, ())
+        return change.without_entries(lost_here, reworded_lines)
 
     def changes_to_decide(
         self, paths: Collection[str], paths_with_lines: Collection[str]
@@ -261,59 +255,64 @@ class Proposal:
         file was decided already, or everything was, and `UnknownProposalError` if the proposal does
         not change a file.
         """
-        named = set(paths)
-        was_decided = not named.isdisjoint(self.decided)
+        named_paths = set(paths)
+        was_decided = not named_paths.isdisjoint(self.decided)
         if was_decided or not self.changes:
             raise DecidedError(f"Proposal {self.id}, or one of these files, was decided already.")
-        wanted = list[Changed]()
+        changes = list[Changed]()
         for change in self.changes:
-            is_wanted = change.path in named or not named
-            if is_wanted:
-                wanted.append(change)
-        wanted_paths = {change.path for change in wanted}
-        needed = named.union(paths_with_lines)
-        unknown = needed - wanted_paths
-        if unknown:
-            path = min(unknown)[:80]
+            is_to_decide = change.path in named_paths or not named_paths
+            if is_to_decide:
+                changes.append(change)
+        changed_paths = {change.path for change in changes}
+        needed_paths = named_paths.union(paths_with_lines)
+        unknown_paths = needed_paths - changed_paths
+        if unknown_paths:
+            path = min(unknown_paths)[:80]
             raise UnknownProposalError(f"Proposal {self.id} changes no file {path!r}.")
-        return wanted
+        return changes
 
     def decided_about(
-        self, changes: Sequence[Changed], taken: Mapping[str, str], at: str, *, accepted: bool
+        self,
+        changes: Sequence[Changed],
+        accepted_texts: Mapping[str, str],
+        at: str,
+        *,
+        is_accepted: bool,
     ) -> "Proposal":
         """The proposal after a decision about some of its changes.
 
-        `taken` is what became of accepted files, by path; what it lacks of a change was declined,
-        at this time.
+        `accepted_texts` is what became of accepted files, by path; what it lacks of a change was
+        declined, at this time.
         """
         paths = {change.path for change in changes}
         paths_decided = paths.union(self.decided)
         paths_accepted = set(self.accepted)
-        if accepted:
+        if is_accepted:
             paths_accepted |= paths
-        declined = self.declined.copy()
+        declined_parts = self.declined.copy()
         for change in changes:
-            text = taken.get(change.path, change.before)
-            rest = change.beyond(text)
-            if rest.after:
-                declined.append(Declined(rest, at))
-        undecided = list[Changed]()
+            text = accepted_texts.get(change.path, change.before)
+            declined_part = change.beyond(text)
+            if declined_part.after:
+                declined_parts.append(Declined(declined_part, at))
+        undecided_changes = list[Changed]()
         for change in self.changes:
             if change not in changes:
-                undecided.append(change)
+                undecided_changes.append(change)
         return replace(
             self,
-            changes=undecided,
+            changes=undecided_changes,
             decided=sorted(paths_decided),
             accepted=sorted(paths_accepted),
-            declined=declined,
+            declined=declined_parts,
         )
 
     def with_change(
-        self, key: str, changed: Changed | None, added: Mapping[str, Source]
+        self, key: str, new_change: Changed | None, new_sources: Mapping[str, Source]
     ) -> "Proposal":
-        """The proposal with another change of a file, or none; the file is undecided then. `added`
-        says who vouches for its new entries.
+        """The proposal with another change of a file, or none; the file is undecided then.
+        `new_sources` say who vouches for its new entries.
         """
         path = f"/memories{key}"
         changes = list[Changed]()
@@ -322,10 +321,10 @@ class Proposal:
                 changes.append(change)
         sources = self.sources.copy()
         sources.pop(path, None)
-        if changed:
-            changes.append(changed)
-        if changed and added:
-            sources[path] = dict(added)
+        if new_change:
+            changes.append(new_change)
+        if new_change and new_sources:
+            sources[path] = dict(new_sources)
         return replace(
             self,
             sources=sources,
@@ -337,13 +336,13 @@ class Proposal:
     def shown(self) -> ShownProposal:
         """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
         lines = dict[str, list[ShownLine]]()
-        unconfirmed = dict[str, list[int]]()
+        unconfirmed_numbers = dict[str, list[int]]()
         for change in self.changes:
             lines[change.path] = self._shown_lines(change)
             numbers = self._unconfirmed_lines(change)
             if numbers:
-                unconfirmed[change.path] = numbers
-        shown: ShownProposal = {
+                unconfirmed_numbers[change.path] = numbers
+        shown_proposal: ShownProposal = {
             "id": self.id,
             "at": self.at,
             "kind": self.kind,
@@ -351,17 +350,17 @@ class Proposal:
             "files": diffs(self.changes),
             "lines": lines,
         }
-        if unconfirmed:
-            shown["unconfirmed"] = unconfirmed
-        return shown
+        if unconfirmed_numbers:
+            shown_proposal["unconfirmed"] = unconfirmed_numbers
+        return shown_proposal
 
     def _shown_lines(self, change: Changed) -> list[ShownLine]:
         """The changed lines of a file, each with its number and why it goes."""
         reasons = self.reasons.get(change.path, {})
         shown_lines = list[ShownLine]()
         for number, (sign, text) in enumerate(change.lines()):
-            said = text.strip()
-            reason = reasons.get(said, "")
+            line_text = text.strip()
+            reason = reasons.get(line_text, "")
             shown_lines.append({"line": number, "sign": sign, "text": text, "reason": reason})
         return shown_lines
 
@@ -393,135 +392,60 @@ class Proposal:
             return "proposed"
         return "accepted" if self.accepted else "declined"
 
-    def after_decisions(self, seen: "Proposal | None", at: str) -> "Proposal":
-        """A proposal of its own with what this one changes beyond `seen`, the one that it goes on
+    def after_decisions(self, base: "Proposal | None", at: str) -> "Proposal":
+        """A proposal of its own with what this one changes beyond `base`, the one that it goes on
         from, about which the person decided at this time. None: it goes on from none.
         """
-        seen_changes = seen.changes if seen else []
-        changes = _changes_beyond(self.changes, seen_changes)
+        base_changes = base.changes if base else []
+        changes = _changes_beyond(self.changes, base_changes)
         own_id = f"{self.id}-{at}"
-        undecided = replace(self, changes=changes, decided=[], declined=[])
-        return replace(undecided, id=own_id, at=at)
+        undecided_proposal = replace(self, changes=changes, decided=[], declined=[])
+        return replace(undecided_proposal, id=own_id, at=at)
 
 
 def _without_fact(
     by_path: Mapping[str, Mapping[str, Value]], fact: Fact
 ) -> dict[str, dict[str, Value]]:
     """A table by path and entry, without the entries that say a fact."""
-    saying = dict[str, set[str]]()
+    entries_of_fact = dict[str, set[str]]()
     for path, by_entry in by_path.items():
-        saying_here = set[str]()
+        entries_here = set[str]()
         for entry in by_entry:
             text = text_of(entry)
             if fact.is_in(text):
-                saying_here.add(entry)
-        saying[path] = saying_here
-    return _without_entries(by_path, saying)
+                entries_here.add(entry)
+        entries_of_fact[path] = entries_here
+    return _without_entries(by_path, entries_of_fact)
 
 
 def _without_entries(
-    by_path: Mapping[str, Mapping[str, Value]], lost: Mapping[str, Collection[str]]
+    by_path: Mapping[str, Mapping[str, Value]], lost_entries: Mapping[str, Collection[str]]
 ) -> dict[str, dict[str, Value]]:
     """A table by path and entry, without the entries that are lost, which are given by path."""
-    remaining = dict[str, dict[str, Value]]()
+    remaining_table = dict[str, dict[str, Value]]()
     for path, by_entry in by_path.items():
-        lost_here = lost.get(path, ())
+        lost_here = lost_entries.get(path, ())
         remaining_here = dict[str, Value]()
         for entry, value in by_entry.items():
             if entry not in lost_here:
                 remaining_here[entry] = value
-        remaining[path] = remaining_here
-    return remaining
+        remaining_table[path] = remaining_here
+    return remaining_table
 
 
 def _without_path(paths: Iterable[str], path: str) -> list[str]:
-    return [other for other in paths if other != path]
+    return [other_path for other_path in paths if other_path != path]
 
 
-def _changes_beyond(changes: Sequence[Changed], earlier: Sequence[Changed]) -> list[Changed]:
+def _changes_beyond(
+    changes: Sequence[Changed], earlier_changes: Sequence[Changed]
+) -> list[Changed]:
     """What these changes change beyond the earlier ones, which they contain."""
-    earlier_texts = {change.key: change.after for change in earlier}
-    beyond = list[Changed]()
+    earlier_texts = {change.key: change.after for change in earlier_changes}
+    further_changes = list[Changed]()
     for change in changes:
-        before = earlier_texts.get(change.key, change.before)
-        if before != change.after:
-            further = replace(change, before=before)
-            beyond.append(further)
-    return beyond
-
-
-# --- In the store
-
-
-_PROPOSALS = TypeAdapter(Proposal)
-
-
-async def put_proposal(place: Namespace, proposal: Proposal) -> PutOp:
-    """The operation that puts a proposal into a person's namespace of proposals."""
-    dump = _PROPOSALS.dump_python
-    value = await platform.in_thread(dump, proposal, mode="json")
-    return PutOp(place, proposal.id, value, index=False)
-
-
-async def all_proposals(store: BaseStore, actor: Actor) -> list[Proposal]:
-    """A person's proposals in all their memories, with those that were decided, oldest first. A
-    damaged one is left out.
-    """
-    place = namespaces.proposals(actor)
-    items = await journal.all_items(store, place)
-    return await proposals_in(items)
-
-
-async def drop_threads(store: BaseStore, actor: Actor, gone: Collection[str]) -> None:
-    """Take what came of these conversations, which were deleted, out of a person's proposals that
-    end with them (`KindRules.ends_with_conversations`).
-    """
-    place = namespaces.proposals(actor)
-    began = Began(actor)
-    ids = set(gone)
-    for touched in await all_proposals(store, actor):
-        if ids.isdisjoint(touched.threads):
-            continue
-        async with lock_of("deciding", touched.id):
-            present = await all_proposals(store, actor)
-            proposal = with_id(present, touched.id)
-            if proposal is None or not proposal.changes:
-                continue
-            if not rules_of(proposal.kind).ends_with_conversations:
-                continue
-            remaining = await platform.in_thread(proposal.without_threads, ids)
-            if remaining.is_empty():
-                op = PutOp(place, proposal.id, None)
-            else:
-                op = await put_proposal(place, remaining)
-            await journal.put_unless_forgotten(store, [op], began)
-
-
-async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
-    """The proposals in a person's items, oldest first. A damaged one is left out."""
-    proposals = list[Proposal]()
-    for item in items:
-        with suppress(ValidationError):
-            proposal = await platform.in_thread(_PROPOSALS.validate_python, item.value)
-            proposals.append(proposal)
-    proposals.sort(key=lambda proposal: proposal.at)
-    return proposals
-
-
-def with_id(proposals: Iterable[Proposal], proposal_id: str) -> Proposal | None:
-    """The proposal of this id; None if there is none."""
-    for proposal in proposals:
-        if proposal.id == proposal_id:
-            return proposal
-    return None
-
-
-def existing_proposal(proposals: Iterable[Proposal], proposal_id: str) -> Proposal:
-    """The proposal of this id. Raises `UnknownProposalError`."""
-    proposal = with_id(proposals, proposal_id)
-    if proposal is None:
-        start = proposal_id[:40]
-        raise UnknownProposalError(
-            f"There is no proposal {start!r}; GET /memory/proposals lists them."
-        )
-    return proposal
+        text_before = earlier_texts.get(change.key, change.before)
+        if text_before != change.after:
+            further_change = replace(change, before=text_before)
+            further_changes.append(further_change)
+    return further_changes
