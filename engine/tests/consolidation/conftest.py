@@ -69,7 +69,7 @@ class Hers:
 
     @property
     def memory(self) -> Memory:
-        return Memory(self.store, ALICE, FILES, deployed(), journal.Began(ALICE))
+        return Memory(self.store, ALICE, FILES, deployed(), journal.Writer(ALICE))
 
     async def text(self, key: str = FOOD) -> str:
         item = await self.store.aget(FILES, key)

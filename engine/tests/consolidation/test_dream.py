@@ -80,7 +80,7 @@ class Dreaming(Hers):
 
     @property
     def own_memory(self) -> Any:
-        return replace(self.memory, deployment=self.deployment, began=journal.Began(ALICE))
+        return replace(self.memory, deployment=self.deployment, writer=journal.Writer(ALICE))
 
     def says(self, thread_id: str, *texts: str, minutes: int = 0, **metadata: bool) -> None:
         """She has said this in a conversation."""
@@ -326,12 +326,12 @@ async def test_a_fact_deleted_for_good_leaves_the_lines_taken_back_and_the_draft
     place = namespaces.taken_back(FILES)
     assert "tractor" in str(await journal.all_items(dreaming.store, place))
     fact = fact_of("- Fact: owns a red tractor", [], [])
-    await journal.erase(dreaming.store, FILES, fact.cleaned, journal.Began(ALICE))
+    await journal.erase(dreaming.store, FILES, fact.cleaned, journal.Writer(ALICE))
     assert "tractor" not in str(await journal.all_items(dreaming.store, place))
     await dreaming.begins()
     await dreaming.run()
     assert "tractor" in await dreaming.draft()
-    erased = await erase_from_dream(dreaming.store, ALICE, fact, journal.Began(ALICE))
+    erased = await erase_from_dream(dreaming.store, ALICE, fact, journal.Writer(ALICE))
     assert erased == 1
     draft = await dreaming.draft()
     assert "tractor" not in draft
@@ -395,11 +395,11 @@ async def test_pausing_has_it_wait_and_resuming_has_it_go_on(dreaming: Dreaming)
     planted = await plants(dreaming, 4, 4)
     await dreaming.begins()
     await dreaming.run()
-    await set_controls(dreaming.store, ALICE, {"paused": True}, journal.Began(ALICE))
+    await set_controls(dreaming.store, ALICE, {"paused": True}, journal.Writer(ALICE))
     await dreaming.run()
     dream = await dreaming.dream()
     assert (dream.status, dream.reason) == ("paused", "paused")
-    await set_controls(dreaming.store, ALICE, {"paused": False}, journal.Began(ALICE))
+    await set_controls(dreaming.store, ALICE, {"paused": False}, journal.Writer(ALICE))
     dreaming.platform.runs.kept.clear()
     assert await go_on_with_dream(dreaming.own_memory, dreaming.platform, OWNER, dream)  # type: ignore[arg-type]
     await dreaming.runs_to_its_end()
@@ -411,7 +411,7 @@ async def test_stopping_leaves_nothing_of_the_draft(dreaming: Dreaming) -> None:
     await dreaming.begins()
     await dreaming.run()
     dream = await dreaming.dream()
-    assert await stop_dream(dreaming.store, ALICE, dream, journal.Began(ALICE))
+    assert await stop_dream(dreaming.store, ALICE, dream, journal.Writer(ALICE))
     assert await dreaming.kept() == {"state", "stopped"}
     assert "No conversations" in await dreaming.run()
     assert (await dreaming.dream()).status == "ended"
@@ -427,7 +427,7 @@ async def test_a_forgetting_deletes_it(dreaming: Dreaming) -> None:
     dream = await dreaming.dream()
     await journal.forget(dreaming.store, ALICE)
     old = replace(
-        dreaming.own_memory, began=journal.Began(ALICE, "2026-01-01T00:00:00.000000+00:00")
+        dreaming.own_memory, writer=journal.Writer(ALICE, "2026-01-01T00:00:00.000000+00:00")
     )
     assert not await start_dream(old, dreaming.platform, OWNER, 5)  # type: ignore[arg-type]
     assert (await dreaming.dream()).id == dream.id

@@ -41,7 +41,7 @@ async def test_messages_up_to_the_deletion_are_kept_out_and_later_ones_are_read(
     # A run of which nothing is in the thread's state yet.
     sent = {"messages": [{"role": "user", "content": "Say it once more"}]}
     await platform.runs.create("t", "agent", kwargs={"input": sent})
-    await keep_out(store, platform, ALICE, ["t", "gone"], journal.Began(ALICE))
+    await keep_out(store, platform, ALICE, ["t", "gone"], journal.Writer(ALICE))
     talk += [answer(4, "It is tulip seven"), human(5, "Say it once more"), answer(6, "Tulip seven")]
     platform.put(ALICE, "t", at, talk)
     assert await due(store, platform) == []
@@ -63,7 +63,7 @@ async def test_conversations_that_say_it_are_found_also_one_under_way(
     fact = Fact(frozenset({"The safe opens with tulip seven"}))
     client: Any = platform
     found = await saying(
-        store, client, ALICE, fact, deployment=deployed(), began=journal.Began(ALICE)
+        store, client, ALICE, fact, deployment=deployed(), writer=journal.Writer(ALICE)
     )
     assert sorted(found) == ["now", "says"]
 

@@ -50,7 +50,7 @@ async def test_a_damaged_time_of_being_forgotten_refuses_nothing(at: Any) -> Non
     store, actor = InMemoryStore(), Actor("alice", "acme")
     await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": at})
     await journal.change(
-        store, FILES, PATH, world.append("- 1"), AUTHOR, began=journal.Began(actor)
+        store, FILES, PATH, world.append("- 1"), AUTHOR, writer=journal.Writer(actor)
     )
     assert await store.aget(FILES, PATH)
 

@@ -171,22 +171,22 @@ async def test_a_person_forgotten_during_a_write_leaves_nothing(
                 await store.adelete(item.namespace, item.key)
         if there:
             await journal.change(
-                store, FILES, "/new.md", to(there), AUTHOR, began=journal.Began(ALICE)
+                store, FILES, "/new.md", to(there), AUTHOR, writer=journal.Writer(ALICE)
             )
 
     async def other() -> None:
-        await journal.change(store, FILES, PATH, append("late, too"), AUTHOR, began=began)
+        await journal.change(store, FILES, PATH, append("late, too"), AUTHOR, writer=writer)
         meet(store, forgotten)
 
-    began = journal.Began(ALICE)
+    writer = journal.Writer(ALICE)
     meet(store, *((other,) if when == "merging" else (forgotten, when)))
     with pytest.raises(RefusedWrite):
-        await journal.change(store, FILES, PATH, append("late"), AUTHOR, began=began)
+        await journal.change(store, FILES, PATH, append("late"), AUTHOR, writer=writer)
     assert "late" not in str(await store.asearch((), limit=100))
     assert (await content(store), await content(store, "/new.md")) == (None, there)
     assert await journal.history(store, FILES, PATH) == []
-    assert await journal.is_forgotten(store, began)
-    assert not await journal.is_forgotten(store, journal.Began(ALICE))
+    assert await journal.is_forgotten(store, writer)
+    assert not await journal.is_forgotten(store, journal.Writer(ALICE))
 
 
 def size(store: InMemoryStore) -> int:

@@ -197,7 +197,7 @@ async def test_a_fact_that_is_deleted_for_good_leaves_nothing_of_itself(
     await put(store, f"{OFFER}\n- On call (until 2026-07-31)\n")
     fact = fact_of(OFFER, [], set())
     counts = await journal.erase(
-        store, MEMORIES, fact.cleaned, journal.Began(Actor("alice", "acme"))
+        store, MEMORIES, fact.cleaned, journal.Writer(Actor("alice", "acme"))
     )
     assert counts["revisions"] == 1
     (file,) = await journal.all_items(store, MEMORIES)

@@ -151,7 +151,7 @@ async def answered_while(
     """What a search finds where something happens before its batch of that number, and what is left
     in the index.
     """
-    inner, threads, batches, began = InMemoryStore(), Platform(), 0, journal.Began(ALICE)
+    inner, threads, batches, writer = InMemoryStore(), Platform(), 0, journal.Writer(ALICE)
     many(threads, told)
     await catch_up(inner, threads, ALICE, agents=["agent"])
     many(threads, 6, start=told)
@@ -163,7 +163,7 @@ async def answered_while(
             await meanwhile(inner)
 
     store = WrappedStore(inner, before=interleave)
-    results = await search(store, threads, ALICE, "usual", 20, agents=["agent"], began=began)
+    results = await search(store, threads, ALICE, "usual", 20, agents=["agent"], writer=writer)
     if batches < nth:
         raise OverError
     return len(results.matches), await left(inner)
@@ -234,7 +234,7 @@ async def test_the_index_notes_nothing_of_a_forgotten_person_not_even_for_a_mome
     for number in range(30):
         say(threads, f"known{number}", f"word{number}", days=1)
     await catch_up(inner, threads, ALICE, agents=["agent"])
-    began = journal.Began(ALICE)
+    writer = journal.Writer(ALICE)
     await journal.forget(inner, ALICE)
     for number in range(unknown):
         say(threads, f"new{number}", f"later{number}", days=0.9)
@@ -244,7 +244,7 @@ async def test_the_index_notes_nothing_of_a_forgotten_person_not_even_for_a_mome
         puts.extend(op for op in ops if isinstance(op, PutOp) and op.value is not None)
 
     store = WrappedStore(inner, before=note_puts)
-    await catch_up(store, threads, ALICE, agents=["agent"], began=began)
+    await catch_up(store, threads, ALICE, agents=["agent"], writer=writer)
     assert puts == []
 
 

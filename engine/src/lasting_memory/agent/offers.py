@@ -68,8 +68,8 @@ async def _prepare(d: Deployment, path: str, line: str, folder: str) -> str:
     group = _folder_named(folders, folder)
     memory = d.memory.namespace(actor, caller.assistant)
     own_line = await own_line_of(d, store, memory, path, line)
-    began = journal.began_of_caller(caller)
-    offers = OffersOfPerson(store, actor, d, began)
+    writer = journal.writer_of_caller(caller)
+    offers = OffersOfPerson(store, actor, d, writer)
     offer = await offers.prepare(group, own_line)
     return (
         f"Prepared for {group.route} ({group.claim} {group.group!r}), and not shared: {offer.text!r}. "

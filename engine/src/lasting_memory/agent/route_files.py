@@ -25,7 +25,7 @@ from lasting_memory.memory import dated_lines, ends, journal, stored_files, vali
 from lasting_memory.memory.controls import PAUSED, Controls, controls
 from lasting_memory.memory.facts import bare_line
 from lasting_memory.memory.folder import Folder, sources_of_files
-from lasting_memory.memory.journal import Began, Change
+from lasting_memory.memory.journal import Change, Writer
 from lasting_memory.memory.proposals import Memory
 from lasting_memory.memory.sources import signs_in
 from lasting_memory.memory.validation import RefusedWrite
@@ -102,12 +102,12 @@ class RouteFiles(ScopedFiles):
         draft_store = self._drafts() if self._drafts else None
         return draft_store or super()._get_store()
 
-    def _writer(self) -> tuple[Author, Began | None]:
-        """As `ScopedFiles._writer`, for this run."""
+    def _author_and_writer(self) -> tuple[Author, Writer | None]:
+        """As `ScopedFiles._author_and_writer`, for this run."""
         caller = self._caller
         author = self._author_of(caller)
-        began = journal.began_of_caller(caller)
-        return author, began
+        writer = journal.writer_of_caller(caller)
+        return author, writer
 
     def _author_of(self, caller: Caller) -> Author:
         """The author of what this run writes for a caller."""
@@ -173,8 +173,8 @@ class RouteFiles(ScopedFiles):
         except NotAMemberError:  # the token has expired since `_check`
             raise self._not_available() from None
         store = self._get_store()
-        began = journal.began_of_caller(caller)
-        return Folder(self._deployment, store, namespace, self._route, author, began)
+        writer = journal.writer_of_caller(caller)
+        return Folder(self._deployment, store, namespace, self._route, author, writer)
 
     async def anotes(self, path: str) -> NotedLines:
         """What a model that reads a file is told beside its text; of what is no text, nothing."""
@@ -302,7 +302,7 @@ class RouteFiles(ScopedFiles):
         """As `ScopedFiles._propose`: the change waits among the person's proposals."""
         folder = self._folder()
         actor = self._caller.actor
-        memory = Memory(folder.store, actor, folder.namespace, self._deployment, folder.began)
+        memory = Memory(folder.store, actor, folder.namespace, self._deployment, folder.writer)
         gated_change = folder.gated(path, change, vouch)
         await memory.propose_write(path, gated_change, folder.author, vouch)
         return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."

@@ -18,7 +18,7 @@ from langgraph.store.base import BaseStore, GetOp, Item
 from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, stored_files, validation
 from lasting_memory.memory.folder import Folder, source_of_write, vouch_of
-from lasting_memory.memory.journal import Began, Change, Revision
+from lasting_memory.memory.journal import Change, Revision, Writer
 from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.validation import RefusedWrite
 from lasting_memory.memory.vouches import Vouch
@@ -48,18 +48,18 @@ class ScopedFiles(StoreBackend):
         *,
         route: str = "",  # the folder as the agent sees it, without the last slash
         author: Author = journal.NOTHING.author,
-        began: Began | None = None,
+        writer: Writer | None = None,
         store: BaseStore | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
         self._deployment = deployment
         self._route = route
         self._author = author
-        self._began = began
+        self._writer = writer
 
-    def _writer(self) -> tuple[Author, Began | None]:
-        """Who writes, and when the run or request that writes for them began."""
-        return self._author, self._began
+    def _author_and_writer(self) -> tuple[Author, Writer | None]:
+        """Whose change it is, and the run or request that writes it."""
+        return self._author, self._writer
 
     def _agent_path(self, path: str) -> str:
         """A path of this namespace as the agent sees it."""
@@ -216,7 +216,7 @@ class ScopedFiles(StoreBackend):
         """
         if self._deployment.unconfirmed != "refuse":
             return change
-        author, _ = self._writer()
+        author, _ = self._author_and_writer()
         if author.kind not in _KINDS_OF_PROGRAMS:
             return change
         vouch_or_author = vouch or vouch_of(author)
@@ -324,10 +324,10 @@ class ScopedFiles(StoreBackend):
 
     def _folder(self) -> Folder:
         """The folder of these files, for a write."""
-        author, began = self._writer()
+        author, writer = self._author_and_writer()
         store = self._get_store()
         namespace = self._get_namespace()
-        return Folder(self._deployment, store, namespace, self._route, author, began)
+        return Folder(self._deployment, store, namespace, self._route, author, writer)
 
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, even one that is no file. Raises as `arevise`."""

@@ -52,8 +52,8 @@ async def starting_files(
         return texts
     if not write:
         return texts
-    began = journal.began_of_run(actor)
-    folder = Folder(deployment, store, namespace, "/memories", author, began)
+    writer = journal.writer_of_run(actor)
+    folder = Folder(deployment, store, namespace, "/memories", author, writer)
     for key, text in texts.items():
         try:
             await folder.change(key, _creation(text), expect="", is_bounded=False)

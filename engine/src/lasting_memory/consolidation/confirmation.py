@@ -31,7 +31,7 @@ async def confirm_lines_in_memory(draft: Draft) -> None:
     files = await journal.all_items(memory.store, memory.files)
     entries_by_key = await platform.in_thread(_confirmed_now, draft.evidence, files)
     folder = Folder(
-        memory.deployment, memory.store, memory.files, "/memories", draft.author, memory.began
+        memory.deployment, memory.store, memory.files, "/memories", draft.author, memory.writer
     )
     for key, entries_of_file in entries_by_key.items():
         vouch = _vouch_confirming(entries_of_file)

@@ -201,12 +201,12 @@ class Draft:
         """What was deleted since the run began, and the results of these operations: all are carried
         out at once.
         """
-        began = self.memory.began
-        deletion_ops = journal.deleted_ops(began)
+        writer = self.memory.writer
+        deletion_ops = journal.deleted_ops(writer)
         all_ops = [*deletion_ops, *ops]
         all_results = await self.memory.store.abatch(all_ops)
         number = len(deletion_ops)
-        deletions = journal.deleted_in(all_results[:number], began)
+        deletions = journal.deleted_in(all_results[:number], writer)
         results = all_results[number:]
         return deletions, results
 

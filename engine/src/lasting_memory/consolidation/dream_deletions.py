@@ -24,8 +24,8 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_ids: Collection[s
     """Take what came of these conversations, which were deleted, out of the files of a dream that
     is not over, and out of what dreams propose.
     """
-    began = journal.Began(actor)
-    dreams = DreamStore(store, actor, began)
+    writer = journal.Writer(actor)
+    dreams = DreamStore(store, actor, writer)
     stored_dream = await dreams.read()
     deleted_read_ids = stored_dream.threads.keys() & set(deleted_ids)
     if stored_dream.dream is not None and deleted_read_ids:
@@ -99,12 +99,12 @@ def _with_content(key: str, file: DreamFile, content: str) -> DreamFile | None:
 
 
 async def erase_from_dream(
-    store: BaseStore, actor: Actor, fact: Fact, began: journal.Began, *, dry_run: bool = False
+    store: BaseStore, actor: Actor, fact: Fact, writer: journal.Writer, *, dry_run: bool = False
 ) -> int:
     """Take a fact that is deleted for good out of a dream's files. Returns how many had it; with
     `dry_run` it only counts.
     """
-    dreams = DreamStore(store, actor, began)
+    dreams = DreamStore(store, actor, writer)
     stored_dream = await dreams.read()
     if stored_dream.dream is None:
         return 0

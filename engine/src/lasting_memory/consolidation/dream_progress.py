@@ -38,7 +38,7 @@ async def store_progress(draft: Draft, dream: Dream, update: DreamUpdate) -> Non
 def dream_store_of(draft: Draft) -> DreamStore:
     """The store of the dream of the run's person."""
     memory = draft.memory
-    return DreamStore(memory.store, memory.actor, memory.began)
+    return DreamStore(memory.store, memory.actor, memory.writer)
 
 
 async def advance(
@@ -94,7 +94,7 @@ async def plan_next(draft: Draft, client: LangGraphClient, seconds: int = 0) -> 
         seconds,
         is_from_run=True,
         store=memory.store,
-        began=memory.began,
+        writer=memory.writer,
     )
 
 

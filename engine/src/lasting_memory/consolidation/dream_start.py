@@ -61,7 +61,7 @@ async def start_dream(memory: Memory, client: LangGraphClient, owner: Owner, cap
         assistant_id=owner.assistant_id or "",
         conversations=len(changed_at),
     )
-    dreams = DreamStore(memory.store, memory.actor, memory.began)
+    dreams = DreamStore(memory.store, memory.actor, memory.writer)
     has_begun = await dreams.begin(dream, files_at_first)
     if not has_begun:
         return False
@@ -75,7 +75,7 @@ async def go_on_with_dream(
     """Go on with a dream that waits for its person, or whose run died. Returns whether a run was
     planned: none is where the dream is over by now, or a run of it is planned or at work.
     """
-    dreams = DreamStore(memory.store, memory.actor, memory.began)
+    dreams = DreamStore(memory.store, memory.actor, memory.writer)
     if dream.status != "reading":
         resumed_dream = replace(dream, status="reading", reason="", failures=0)
         no_update = DreamUpdate()
@@ -93,8 +93,8 @@ async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
         assistant_id = str(item.value.get("assistant_id") or "")
         try:
             actor = namespaces.dreamer(item.namespace)
-            began = journal.Began(actor)
-            dreams = DreamStore(store, actor, began)
+            writer = journal.Writer(actor)
+            dreams = DreamStore(store, actor, writer)
             owner = Owner(actor, assistant_id or None)
             is_planned = await _plan(dreams, client, owner)
         # One person's failure is not everybody's.
@@ -108,4 +108,4 @@ async def go_on_with_all(client: LangGraphClient, store: BaseStore) -> int:
 
 async def _plan(dreams: DreamStore, client: LangGraphClient, owner: Owner) -> bool:
     """Plan a run of the owner's dream. Returns whether it did, as `schedule.start`."""
-    return await start(owner, client, Trigger.DREAM, store=dreams.store, began=dreams.began)
+    return await start(owner, client, Trigger.DREAM, store=dreams.store, writer=dreams.writer)

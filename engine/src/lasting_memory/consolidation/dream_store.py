@@ -43,14 +43,14 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class DreamStore:
-    """A person's dream in the store, for a run or a request that `began` at a time.
+    """A person's dream in the store, for a run or a request, its `writer`.
 
     Nothing is stored for a person who was forgotten since then. None: nobody can be.
     """
 
     store: BaseStore
     actor: Actor
-    began: journal.Began | None = None
+    writer: journal.Writer | None = None
 
     async def dream(self) -> Dream | None:
         """The dream, whatever became of it; None if there was none, or it is damaged."""
@@ -137,7 +137,7 @@ class DreamStore:
     async def _put(self, ops: Sequence[PutOp], *, quotes_facts: bool = False) -> bool:
         """Carry out these operations. Returns whether it did, as `journal.put_unless_forgotten`."""
         return await journal.put_unless_forgotten(
-            self.store, ops, self.began, quotes_facts=quotes_facts
+            self.store, ops, self.writer, quotes_facts=quotes_facts
         )
 
     def _dream_ops(self, dream: Dream, update: DreamUpdate) -> list[PutOp]:
@@ -212,11 +212,11 @@ async def dream_of(store: BaseStore, actor: Actor) -> Dream | None:
     return await dreams.dream()
 
 
-async def stop(store: BaseStore, actor: Actor, dream: Dream, began: journal.Began | None) -> bool:
+async def stop(store: BaseStore, actor: Actor, dream: Dream, writer: journal.Writer | None) -> bool:
     """End a dream at its person's word. Returns whether it did: not for a person who was forgotten
-    since this `began`.
+    since the `writer` began.
     """
-    dreams = DreamStore(store, actor, began)
+    dreams = DreamStore(store, actor, writer)
     return await dreams.stop(dream)
 
 

@@ -44,7 +44,7 @@ async def find_due(
     threads: ThreadsClient,
     store: BaseStore,
     owner: Owner,
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
     *,
     runs: RunsClient | None = None,
 ) -> list[DueConversation]:
@@ -53,9 +53,9 @@ async def find_due(
     items = await journal.all_items_of(store, places)
     marks = marks_in(owner, *items)
     due_conversations, ops = await due_by(
-        marks, deployment, threads, store, owner, began=began, runs=runs
+        marks, deployment, threads, store, owner, writer=writer, runs=runs
     )
-    await journal.put_unless_forgotten(store, ops, began)
+    await journal.put_unless_forgotten(store, ops, writer)
     return due_conversations
 
 
@@ -90,7 +90,7 @@ async def due_by(
     store: BaseStore,
     owner: Owner,
     *,
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
     runs: RunsClient | None = None,
 ) -> tuple[list[DueConversation], list[PutOp]]:
     """An owner's conversations with new turns, and the operation that stores the new `read_to`; no
@@ -98,7 +98,7 @@ async def due_by(
 
     It reads the conversations that changed, those without setbacks and the oldest first, until they
     are more than one batch holds. For those with nothing new it stores their positions at once,
-    unless the owner was forgotten since the run `began`. `runs` tell what was being said when turns
+    unless the owner was forgotten since the `writer` began. `runs` tell what was being said when turns
     were kept out; None where nobody keeps any out.
     """
     changed_threads, newest_stamp = await _changed_of(
@@ -121,7 +121,7 @@ async def due_by(
         positions = {item.thread_id: item.position for item in page}
         new_turns = await read_new_turns(threads, owner_metadata, positions, kept_out)
         if new_turns.without_new_turns:
-            await put_positions(store, owner.actor, new_turns.without_new_turns, began)
+            await put_positions(store, owner.actor, new_turns.without_new_turns, writer)
         for item in new_turns.due_conversations:
             due_conversations.append(item)
             tokens += item.tokens

@@ -31,7 +31,7 @@ async def saying(
     fact: Fact,
     *,
     deployment: Deployment,
-    began: journal.Began,
+    writer: journal.Writer,
 ) -> list[str]:
     """The ids of a person's conversations in which somebody says a fact, in any order of its words."""
     talks = list[Conversation]()
@@ -44,7 +44,7 @@ async def saying(
             wording,
             _TALKS_FOUND,
             agents=deployment.agents,
-            began=began,
+            writer=writer,
             routes=deployment.routes,
         )
         for match in results.matches:

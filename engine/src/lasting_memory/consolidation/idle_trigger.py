@@ -76,9 +76,9 @@ class IdleTrigger(CalledByBounds):
             caller = Caller.of_run(self._deployment, runtime)
             owner = owner_for(caller, self._deployment)
             await asyncio.sleep(self._delay)
-            began = journal.began_of_caller(caller)
+            writer = journal.writer_of_caller(caller)
             seconds = self._deployment.settings.consolidate_after_seconds
-            await start(owner, get_client(), Trigger.IDLE, seconds, store=store, began=began)
+            await start(owner, get_client(), Trigger.IDLE, seconds, store=store, writer=writer)
         # Whatever the error is, the turn is done, and the next sweep finds the conversation.
         except Exception as error:
             logger.warning(

@@ -59,7 +59,7 @@ async def keep_out(
     client: LangGraphClient,
     actor: identity.Actor,
     thread_ids: Collection[str],
-    began: journal.Began,
+    writer: journal.Writer,
 ) -> None:
     """Keep out what was said in these conversations up to now. One that is deleted meanwhile is left
     out.
@@ -69,7 +69,7 @@ async def keep_out(
         with suppress(NotFoundError):
             op = await _keep_out_op(store, client, actor, thread_id)
             ops.append(op)
-    await journal.put_unless_forgotten(store, ops, began)
+    await journal.put_unless_forgotten(store, ops, writer)
 
 
 async def _keep_out_op(

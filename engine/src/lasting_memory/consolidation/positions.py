@@ -102,10 +102,10 @@ async def put_positions(
     store: BaseStore,
     actor: identity.Actor,
     positions: Mapping[str, Position],
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
 ) -> bool:
     """Put the positions of these threads. Returns False, and puts nothing, if their person was
-    forgotten since this `began`.
+    forgotten since the `writer` began.
     """
     ops = position_ops(actor, positions)
-    return await journal.put_unless_forgotten(store, ops, began)
+    return await journal.put_unless_forgotten(store, ops, writer)

@@ -142,7 +142,7 @@ async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphCli
         client.threads,
         memory.store,
         draft.owner,
-        began=memory.began,
+        writer=memory.writer,
         runs=client.runs,
     )
     draft.reading_ops = reading_ops
@@ -150,7 +150,7 @@ async def _choose_conversations(draft: Draft, marks: Marks, client: LangGraphCli
         batch, due_conversations, draft.rules.batch_tokens
     )
     if not draft.shown_conversations:
-        await journal.put_unless_forgotten(memory.store, reading_ops, memory.began)
+        await journal.put_unless_forgotten(memory.store, reading_ops, memory.writer)
         raise NothingToDoError(NOTHING_NEW)
     draft.is_more_due = _are_more_due(due_conversations, draft.shown_conversations)
 

@@ -191,13 +191,13 @@ async def erase_from_records(
     store: BaseStore,
     actor: identity.Actor,
     fact: Fact,
-    began: journal.Began,
+    writer: journal.Writer,
     *,
     dry_run: bool = False,
 ) -> int:
     """Store a person's records without a fact. Returns how many had it.
 
-    With `dry_run` it only counts. Nothing is stored if the person was forgotten since this `began`.
+    With `dry_run` it only counts. Nothing is stored if the person was forgotten since the `writer` began.
     """
     place = namespaces.run_records(actor)
     items = await journal.all_items(store, place)
@@ -209,7 +209,7 @@ async def erase_from_records(
             op = PutOp(item.namespace, item.key, record, index=False)
             ops.append(op)
     if not dry_run:
-        await journal.put_unless_forgotten(store, ops, began)
+        await journal.put_unless_forgotten(store, ops, writer)
     return len(ops)
 
 

@@ -61,7 +61,7 @@ async def keep_record(
     old_keys = _too_old(draft, stored_records, key)
     ops += [PutOp(place, old_key, None) for old_key in old_keys]
     await journal.put_unless_forgotten(
-        memory.store, ops, memory.began, quotes_facts=quotes_facts, is_checked=True
+        memory.store, ops, memory.writer, quotes_facts=quotes_facts, is_checked=True
     )
 
 

@@ -228,4 +228,4 @@ async def _plan_next(draft: Draft, verdict: Verdict, client: LangGraphClient) ->
     if draft.record.dry_run or verdict.is_stopped or verdict.failure:
         return
     memory = draft.memory
-    await start(draft.owner, client, is_from_run=True, store=memory.store, began=memory.began)
+    await start(draft.owner, client, is_from_run=True, store=memory.store, writer=memory.writer)

@@ -75,14 +75,14 @@ def _new_draft(d: Deployment, runtime: Runtime[Context]) -> Draft:
     kind = _kind_of(trigger)
     context = identity.run_context(runtime)
     caller = Caller.of_run(d, runtime)
-    began = journal.began_of_caller(caller)
+    writer = journal.writer_of_caller(caller)
     owner = owner_for(caller, d)
     assistant = owner.assistant_id or d.default_assistant
     files = d.memory.namespace(owner.actor, assistant)
     store = get_store()
     started_at = now()
     record = Record(caller.run_id, started_at, dry_run=context.dry_run, kind=kind)
-    memory = Memory(store, owner.actor, files, d, began)
+    memory = Memory(store, owner.actor, files, d, writer)
     return Draft(owner, record, memory, trigger)
 
 
@@ -167,5 +167,5 @@ async def _plan_again(draft: Draft, seconds: int, client: LangGraphClient) -> No
         seconds,
         is_from_run=True,
         store=memory.store,
-        began=memory.began,
+        writer=memory.writer,
     )

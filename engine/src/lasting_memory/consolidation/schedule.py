@@ -46,17 +46,17 @@ async def start(
     *,
     is_from_run: bool = False,
     store: BaseStore | None = None,
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
 ) -> bool:
     """Queue a run of the owner's in `seconds`, in place of one that waits. Returns whether it did.
 
     It does not where a run waits that serves this trigger, too (`_serves`), nor for a dream while
     another run of it is at work. `is_from_run` says that the caller is the run at work.
 
-    With a `store` it queues nothing for an owner who was forgotten since this `began`. Then no run
+    With a `store` it queues nothing for an owner who was forgotten since the `writer` began. Then no run
     and no thread of theirs is left of it.
     """
-    if store and await journal.is_forgotten(store, began):
+    if store and await journal.is_forgotten(store, writer):
         return False
     # Turns that end at once would each make the owner's first thread.
     async with lock_of("planning", owner):
@@ -88,7 +88,7 @@ async def start(
                 # A sweep for very many people would plan further ahead than the platform allows.
                 after_seconds=min(seconds, MAX_AFTER_SECONDS),
             )
-        if store and await journal.is_forgotten(store, began):
+        if store and await journal.is_forgotten(store, writer):
             await _withdraw(run, client)
             return False
         return True

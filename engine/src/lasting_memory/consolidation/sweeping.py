@@ -52,9 +52,9 @@ async def sweep_counted(
     owners = dict.fromkeys(item.owner for item in due_threads)
     for owner in owners:
         counts["due"] += 1
-        owner_began = journal.Began(owner.actor, began)
+        writer = journal.Writer(owner.actor, began)
         try:
-            await _plan_runs(owner, owner_began, deployment, client, store, counts=counts)
+            await _plan_runs(owner, writer, deployment, client, store, counts=counts)
         # One person's failure is not everybody's. Their conversations are due again.
         except Exception as error:
             logger.warning(
@@ -68,7 +68,7 @@ async def sweep_counted(
 
 async def _plan_runs(
     owner: Owner,
-    began: journal.Began,
+    writer: journal.Writer,
     deployment: Deployment,
     client: LangGraphClient,
     store: BaseStore,
@@ -76,30 +76,30 @@ async def _plan_runs(
     counts: Counter[str],
 ) -> None:
     """Plan the runs of one owner, some seconds after those in `counts`, and count them there. None
-    for an owner who was forgotten since the sweep `began`.
+    for an owner who was forgotten since the sweep began.
     """
-    if await journal.is_forgotten(store, began):
+    if await journal.is_forgotten(store, writer):
         return
     seconds = counts["runs"] * APART_SECONDS
-    if await start(owner, client, seconds=seconds, store=store, began=began):
+    if await start(owner, client, seconds=seconds, store=store, writer=writer):
         counts["started"] += 1
         counts["runs"] += 1
     else:
         counts["planned"] += 1
-    if not await _tidy_is_due(owner, deployment, store, began):
+    if not await _tidy_is_due(owner, deployment, store, writer):
         return
     seconds = counts["runs"] * APART_SECONDS
-    if await start(owner, client, Trigger.TIDY, seconds, store=store, began=began):
+    if await start(owner, client, Trigger.TIDY, seconds, store=store, writer=writer):
         counts["runs"] += 1
 
 
 async def _tidy_is_due(
-    owner: Owner, deployment: Deployment, store: BaseStore, began: journal.Began
+    owner: Owner, deployment: Deployment, store: BaseStore, writer: journal.Writer
 ) -> bool:
     """Whether `Consolidation.tidy_days` have passed since this was last so, or since the owner's
     first sweep. If so, or if this is the first sweep, the present time is stored.
 
-    False, too, if the owner was forgotten since the sweep `began`.
+    False, too, if the owner was forgotten since the sweep began.
     """
     rules = deployment.consolidation
     if rules is None or not rules.tidy_days:
@@ -115,7 +115,7 @@ async def _tidy_is_due(
             return False
     value = {"at": now.isoformat()}
     op = PutOp(place, key, value, index=False)
-    is_put = await journal.put_unless_forgotten(store, [op], began)
+    is_put = await journal.put_unless_forgotten(store, [op], writer)
     if is_first_sweep:
         return False
     return is_put

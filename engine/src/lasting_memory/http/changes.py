@@ -216,7 +216,7 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> SeenUntil:
     until = min(body.until, now)
     until_utc = until.astimezone(UTC)
     since = max(until_utc.isoformat(), last_seen)
-    was_set = await controls.set_seen(store, caller.actor, since, caller.began)
+    was_set = await controls.set_seen(store, caller.actor, since, caller.writer)
     if not was_set:
         raise HTTPException(409, FORGOTTEN)
     return SeenUntil(since=since)

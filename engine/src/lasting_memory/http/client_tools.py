@@ -89,7 +89,7 @@ class _ClientFiles(ScopedFiles):
             lambda _: namespace,
             route=ROUTE,
             author=author,
-            began=caller.began,
+            writer=caller.writer,
             store=caller.store,
         )
         self._person = caller
@@ -196,7 +196,7 @@ class MemoryTools:
                 search.query,
                 _MAX_CONVERSATIONS,
                 agents=deployment.agents,
-                began=caller.began,
+                writer=caller.writer,
                 routes=deployment.routes,
                 zone=zone,
             )

@@ -88,14 +88,14 @@ async def consolidate(
     if query.beginning or query.tokens:
         return await _from_beginning(caller, query)
     store = caller.store
-    began = caller.began
+    writer = caller.writer
     owner = await owner_of(caller)
     trigger = Trigger.TIDY if query.tidy else Trigger.ASKED
     if query.dry_run:
         report = await _rehearse(caller, owner, trigger)
         return json_response(report)
     async with platform.acting_as_caller(caller.http), get_client() as client:
-        await consolidation.start(owner, client, trigger, store=store, began=began)
+        await consolidation.start(owner, client, trigger, store=store, writer=writer)
     if await caller.is_forgotten():
         raise HTTPException(409, "You were forgotten meanwhile; nothing is queued.")
     return json_response(Queued(queued=True), 202)

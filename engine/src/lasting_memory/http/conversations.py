@@ -46,7 +46,7 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> FoundConv
             query.q,
             query.limit,
             agents=deployment.agents,
-            began=caller.began,
+            writer=caller.writer,
             routes=deployment.routes,
             zone=zone,
         )

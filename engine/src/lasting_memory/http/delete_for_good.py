@@ -152,20 +152,20 @@ class _Erasure:
         caller = self.caller
         store = caller.store
         actor = caller.actor
-        began = caller.began
+        writer = caller.writer
         expected_id = None
         if if_match is not None:
             self._check_revision(path, if_match)
             expected_id = self.newest.id
         saying_ids = await consolidation.saying(
-            store, self.client, actor, self.fact, deployment=caller.deployment, began=began
+            store, self.client, actor, self.fact, deployment=caller.deployment, writer=writer
         )
         await self._revise(path, expected_id)
         try:
             await self._delete_conversations(conversations)
             other_ids = {*self.sources, *saying_ids} - set(conversations)
             remaining_ids = await self.own_threads(other_ids)
-            await consolidation.keep_out(store, self.client, actor, sorted(remaining_ids), began)
+            await consolidation.keep_out(store, self.client, actor, sorted(remaining_ids), writer)
             counts = await self._erase_until_gone()
             if platform.flush:
                 await platform.flush()
@@ -211,10 +211,10 @@ class _Erasure:
         if await caller.is_forgotten():
             raise HTTPException(409, "You were forgotten meanwhile; nothing is left to delete.")
         # An earlier deletion of theirs may have ended since the request came.
-        began = journal.Began(caller.actor)
+        writer = journal.Writer(caller.actor)
         named_key = key_of(path)
         for namespace in self.namespaces:
-            files = _files_in(caller, namespace, began)
+            files = _files_in(caller, namespace, writer)
             texts = await _texts_in(caller, namespace)
             for key, content in texts.items():
                 has_fact = self.fact.cleaned(key, content) != content
@@ -257,7 +257,7 @@ class _Erasure:
             raise HTTPException(
                 error.response.status_code, f"A conversation could not be deleted: {error.message}"
             ) from None
-        await recall.drop(caller.store, caller.actor, thread_ids, caller.began)
+        await recall.drop(caller.store, caller.actor, thread_ids, caller.writer)
 
     async def erase(self, *, dry_run: bool = False) -> Counter[str]:
         """Take it out of all that is stored. Returns how many files, proposals and so on had it.
@@ -267,21 +267,21 @@ class _Erasure:
         caller = self.caller
         store = caller.store
         actor = caller.actor
-        began = caller.began
+        writer = caller.writer
         counts = Counter[str]()
         for namespace in self.namespaces:
             counts += await journal.erase(
-                store, namespace, self.fact.cleaned, began, dry_run=dry_run
+                store, namespace, self.fact.cleaned, writer, dry_run=dry_run
             )
-            memory = Memory(store, actor, namespace, caller.deployment, began)
+            memory = Memory(store, actor, namespace, caller.deployment, writer)
             counts["proposals"] += await memory.erase(self.fact, dry_run=dry_run)
-        offers = OffersOfPerson(store, actor, caller.deployment, began)
+        offers = OffersOfPerson(store, actor, caller.deployment, writer)
         counts["offers"] += await offers.erase(self.fact, dry_run=dry_run)
         counts["consolidations"] += await consolidation.erase_from_records(
-            store, actor, self.fact, began, dry_run=dry_run
+            store, actor, self.fact, writer, dry_run=dry_run
         )
         counts["files"] += await consolidation.erase_from_dream(
-            store, actor, self.fact, began, dry_run=dry_run
+            store, actor, self.fact, writer, dry_run=dry_run
         )
         counts["passages"] += await recall.drop_deleted(
             store,
@@ -289,7 +289,7 @@ class _Erasure:
             actor,
             caller.deployment.agents,
             self.fact.is_quoted,
-            began=began,
+            writer=writer,
             dry_run=dry_run,
         )
         return +counts  # without what is 0
@@ -304,7 +304,7 @@ async def _find_erasure(
     key = key_of(path)
     memories = await requests.memories_of(store, caller.actor, caller.deployment)
     namespaces = sorted({caller.namespace, *memories})
-    revisions = await journal.history(store, caller.namespace, key, limits, caller.began)
+    revisions = await journal.history(store, caller.namespace, key, limits, caller.writer)
     newest = NOTHING
     if revisions:
         newest = revisions[0]
@@ -326,14 +326,14 @@ async def _find_erasure(
     return _Erasure(caller, client, fact, namespaces, sources, newest)
 
 
-def _files_in(caller: PersonRequest, namespace: Namespace, began: journal.Began) -> ScopedFiles:
+def _files_in(caller: PersonRequest, namespace: Namespace, writer: journal.Writer) -> ScopedFiles:
     """The files in a namespace of the person's, for writing."""
     return ScopedFiles(
         caller.deployment,
         lambda _: namespace,
         route=ROUTE,
         author=caller.author,
-        began=began,
+        writer=writer,
         store=caller.store,
     )
 

@@ -56,7 +56,7 @@ async def stop_dream(caller: Caller, query: AboutQuery, body: NoBody = None) -> 
     dream = await consolidation.dream_of(store, actor)
     if dream is None or not dream.may_go_on:
         raise HTTPException(404, "Your conversations are not being read again.")
-    is_stopped = await consolidation.stop_dream(store, actor, dream, caller.began)
+    is_stopped = await consolidation.stop_dream(store, actor, dream, caller.writer)
     if not is_stopped:
         raise HTTPException(409, FORGOTTEN)
     stopped_dream = await consolidation.dream_of(store, actor)

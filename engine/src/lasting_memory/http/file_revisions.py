@@ -35,8 +35,8 @@ async def history(caller: requests.PersonRequest, path: str) -> list[Revision]:
     """The revisions of a readable file, newest first."""
     place = caller.place(path)
     limits = caller.deployment.limits
-    began = None if place.is_shared else caller.began
-    revisions = await journal.history(caller.store, place.namespace, place.key, limits, began)
+    writer = None if place.is_shared else caller.writer
+    revisions = await journal.history(caller.store, place.namespace, place.key, limits, writer)
     if not place.is_shared:
         return revisions
     # In which conversation somebody's agent wrote a line is that person's own.

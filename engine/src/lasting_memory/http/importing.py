@@ -218,7 +218,7 @@ async def _tighten(caller: PersonRequest, exported_controls: DocumentControls) -
             switches[name] = True
     if not switches or caller.author.kind == "operator":
         return controls_of(controls_before)
-    is_set = await controls.set_controls(store, actor, switches, caller.began)
+    is_set = await controls.set_controls(store, actor, switches, caller.writer)
     if not is_set:
         raise HTTPException(409, requests.IMPORT_IS_GONE)
     controls_now = replace(controls_before, **switches)

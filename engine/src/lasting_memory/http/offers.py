@@ -149,7 +149,7 @@ async def decide_offer(
         folder,
         offer_id,
         accept=body.accept,
-        requested_at=caller.began.at,
+        requested_at=caller.writer.at,
     )
     if not body.accept:
         _audit(caller, "declined", folder, offer_id)
@@ -174,7 +174,7 @@ async def withdraw_offer(
 
 def _own_offers(caller: PersonRequest) -> OffersOfPerson:
     """The offers of the person whom the request is about."""
-    return OffersOfPerson(caller.store, caller.actor, caller.deployment, caller.began)
+    return OffersOfPerson(caller.store, caller.actor, caller.deployment, caller.writer)
 
 
 def _folders(caller: PersonRequest) -> list[GroupFolder]:

@@ -154,7 +154,7 @@ class PersonRequest:
     actor: identity.Actor  # the person whose memory it is about
     author: identity.Author  # of its writes
     store: BaseStore
-    began: journal.Began
+    writer: journal.Writer
 
     @property
     def namespace(self) -> Namespace:
@@ -240,12 +240,12 @@ class PersonRequest:
 
     async def is_forgotten(self) -> bool:
         """Whether the person was forgotten after the request had begun."""
-        return await journal.is_forgotten(self.store, self.began)
+        return await journal.is_forgotten(self.store, self.writer)
 
     @property
     def memory(self) -> Memory:
         """The person's files, for what is proposed of them."""
-        return Memory(self.store, self.actor, self.namespace, self.deployment, self.began)
+        return Memory(self.store, self.actor, self.namespace, self.deployment, self.writer)
 
     @property
     def files(self) -> ScopedFiles:
@@ -256,7 +256,7 @@ class PersonRequest:
             lambda _: namespace,
             route=ROUTE,
             author=self.author,
-            began=self.began,
+            writer=self.writer,
             store=self.store,
         )
 
@@ -285,10 +285,10 @@ async def caller_of(request: Request) -> PersonRequest:
     identity.check_person(actor)
     author = identity.Author("operator" if is_about_another else "person", user.identity)
     store = await request.app.state.store()
-    began = journal.Began(actor, request.state.came)
+    writer = journal.Writer(actor, request.state.came)
     if not is_about_another:
-        await note_groups(store, actor, deployment, user, began)
-    return PersonRequest(request, deployment, actor, author, store, began)
+        await note_groups(store, actor, deployment, user, writer)
+    return PersonRequest(request, deployment, actor, author, store, writer)
 
 
 Caller = Annotated[PersonRequest, Depends(caller_of)]

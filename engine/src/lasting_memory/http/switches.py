@@ -47,7 +47,7 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> C
     actor = caller.actor
     switches = body.model_dump(exclude_unset=True)
     controls_before = await caller.controls()
-    is_set = await controls.set_controls(store, actor, switches, caller.began)
+    is_set = await controls.set_controls(store, actor, switches, caller.writer)
     if not is_set:
         raise HTTPException(409, FORGOTTEN)
     # Nothing that may fail comes after the change.

@@ -74,11 +74,11 @@ async def set_controls(
     store: BaseStore,
     actor: identity.Actor,
     changes: Mapping[str, bool],
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
 ) -> bool:
     """Change these controls, by name.
 
-    Returns False if the person was forgotten since this `began`: nothing is changed.
+    Returns False if the person was forgotten since the `writer` began: nothing is changed.
     """
     namespace = namespaces.controls(actor)
     at = datetime.now(UTC).isoformat()
@@ -87,7 +87,7 @@ async def set_controls(
         value = {"on": on, "at": at}
         op = PutOp(namespace, name, value, index=False)
         ops.append(op)
-    return await journal.put_unless_forgotten(store, ops, began)
+    return await journal.put_unless_forgotten(store, ops, writer)
 
 
 async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
@@ -101,7 +101,7 @@ async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
 
 
 async def set_seen(
-    store: BaseStore, actor: identity.Actor, until: str, began: journal.Began | None = None
+    store: BaseStore, actor: identity.Actor, until: str, writer: journal.Writer | None = None
 ) -> bool:
     """Note until when a person has seen the changes of their memory.
 
@@ -110,4 +110,4 @@ async def set_seen(
     namespace = namespaces.controls(actor)
     value = {"until": until}
     op = PutOp(namespace, _SEEN, value, index=False)
-    return await journal.put_unless_forgotten(store, [op], began)
+    return await journal.put_unless_forgotten(store, [op], writer)

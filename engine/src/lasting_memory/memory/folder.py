@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, Item
 
 from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal, validation
-from lasting_memory.memory.journal import Began, Change, Revision
+from lasting_memory.memory.journal import Change, Revision, Writer
 from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.sources import lowest, signs_in, sources_in
 from lasting_memory.memory.stored_files import text_of
@@ -55,8 +55,8 @@ def vouch_of(author: Author) -> Vouch:
 class Folder:
     """The files of a namespace, and who writes them.
 
-    `route` is the folder as the agent sees it, without the last slash. `began` is when the writer
-    began; None where nobody can be forgotten.
+    `route` is the folder as the agent sees it, without the last slash. `writer` is None where
+    nobody can be forgotten.
     """
 
     deployment: Deployment
@@ -64,7 +64,7 @@ class Folder:
     namespace: Namespace
     route: str
     author: Author
-    began: Began | None = None
+    writer: Writer | None = None
 
     async def change(
         self,
@@ -100,7 +100,7 @@ class Folder:
             author=self.author,
             is_bounded=is_bounded,
             expect=expect,
-            began=self.began,
+            writer=self.writer,
             limits=self.deployment.limits,
             times=times,
             vouch=vouch,

@@ -21,7 +21,7 @@ from lasting_memory.deployment import Deployment, Source
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import Folder
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder, folder_of
-from lasting_memory.memory.journal import Began, Change
+from lasting_memory.memory.journal import Change, Writer
 from lasting_memory.memory.offer_claims import deciding
 from lasting_memory.memory.offers import (
     Decision,
@@ -215,8 +215,8 @@ async def _is_author_forgotten(store: BaseStore, open_offer: OpenOffer) -> bool:
     """Whether the author was forgotten since they made the offer. Forgetting notes its time before
     it deletes their item.
     """
-    began = Began(open_offer.author, open_offer.own_offer.at)
-    deleted_parts = await journal.read_deleted(store, began)
+    writer = Writer(open_offer.author, open_offer.own_offer.at)
+    deleted_parts = await journal.read_deleted(store, writer)
     return deleted_parts.everything
 
 
@@ -289,8 +289,8 @@ async def _take_own_line_out(
         return
     actor = open_offer.author
     author = Author("person", actor.user_id)
-    began = Began(actor, requested_at)
-    files = Folder(deployment, store, own_offer.memory, "/memories", author, began)
+    writer = Writer(actor, requested_at)
+    files = Folder(deployment, store, own_offer.memory, "/memories", author, writer)
     try:
         await files.change(own_offer.key, without_line, is_bounded=False)
     except RefusedWrite:
@@ -322,8 +322,8 @@ async def _note_decision(
     author = open_offer.author
     own_offer = replace(open_offer.own_offer, status=decision)
     own_op = put_offer(author, own_offer)
-    began = Began(author, requested_at)
-    await journal.put_unless_forgotten(store, [own_op], began, quotes_facts=True)
+    writer = Writer(author, requested_at)
+    await journal.put_unless_forgotten(store, [own_op], writer, quotes_facts=True)
 
 
 async def _note_for_group(store: BaseStore, open_offer: OpenOffer, decision: Decision) -> None:

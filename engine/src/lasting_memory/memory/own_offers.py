@@ -18,7 +18,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.memory import journal
 from lasting_memory.memory.folder import check_write, vouch_of
 from lasting_memory.memory.group_folders import ACCEPTED_KEY, GroupFolder
-from lasting_memory.memory.journal import Began
+from lasting_memory.memory.journal import Writer
 from lasting_memory.memory.offer_claims import deciding
 from lasting_memory.memory.offer_text import check_offer_text
 from lasting_memory.memory.offers import (
@@ -76,14 +76,14 @@ class _Counted(NamedTuple):
 class OffersOfPerson:
     """What one person offers, and may do with their offers.
 
-    `began` is when the run or the request began that does it: it writes nothing if its person was
+    `writer` is the run or the request that does it: it writes nothing if its person was
     forgotten since then. None: nobody can be forgotten meanwhile.
     """
 
     store: BaseStore
     author: Actor
     deployment: Deployment
-    began: Began | None = None
+    writer: Writer | None = None
 
     async def all(self) -> list[Offer]:
         """Those that are prepared or open, and the last that were decided, oldest first."""
@@ -292,7 +292,7 @@ class OffersOfPerson:
                 return
             proved_offer = replace(offer, proved_at=at)
             op = put_offer(self.author, proved_offer)
-            await journal.put_unless_forgotten(self.store, [op], self.began)
+            await journal.put_unless_forgotten(self.store, [op], self.writer)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
         """Delete the offers that say a fact, prepared, open or decided. Returns their number.
@@ -326,7 +326,7 @@ class OffersOfPerson:
 
     async def _put(self, ops: Sequence[PutOp]) -> None:
         """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
-        await journal.put_or_refuse(self.store, ops, self.began)
+        await journal.put_or_refuse(self.store, ops, self.writer)
 
     async def _check(self, folder: GroupFolder, own_line: OwnLine) -> None:
         """Raises `RefusedWrite` for a line that may not stand in the group's folder."""
@@ -351,7 +351,7 @@ async def note_groups(
     author: Actor,
     deployment: Deployment,
     user: User,
-    began: Began | None = None,
+    writer: Writer | None = None,
 ) -> None:
     """Note to which groups a person belongs, by the token of their request that was just verified.
 
@@ -362,7 +362,7 @@ async def note_groups(
         return
     membership = membership_of(user)
     if not membership.is_over:
-        offers = OffersOfPerson(store, author, deployment, began)
+        offers = OffersOfPerson(store, author, deployment, writer)
         await offers.prove(membership.claims)
 
 

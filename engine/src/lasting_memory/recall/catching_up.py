@@ -54,7 +54,7 @@ async def catch_up(
     current: str = "",
     limit: int | None = None,
     seconds: float | None = None,
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
     routes: Collection[str] = tuple(ROUTES),
 ) -> Index:
     """Indexes the conversations that have changed since the watermark, and moves it. Returns the
@@ -66,7 +66,7 @@ async def catch_up(
 
     Raises `DamagedError` if others drop the index meanwhile: call again.
     """
-    index = await _opened(store, actor, began)
+    index = await _opened(store, actor, writer)
     versions = await _changed_versions(threads, actor, agents, index.watermark)
     changed_count = len(versions)
     current_version = versions.pop(current, None)
@@ -82,7 +82,7 @@ async def catch_up(
             end = start + _READ_PAGE
             page = due_threads[start:end]
             talks = await read_conversations(threads, actor, agents, page, routes)
-            is_written = await index_conversations(store, actor, talks, began, index)
+            is_written = await index_conversations(store, actor, talks, writer, index)
             if not is_written:
                 break
             for talk in talks:
@@ -92,24 +92,24 @@ async def catch_up(
             version = _indexed_until(index.watermark, versions, current_version)
         # Whoever has put conversations has looked after that whether their person was forgotten.
         is_checked = bool(due_threads)
-        present_index = await reload(store, actor, keys, version, began, is_checked=is_checked)
+        present_index = await reload(store, actor, keys, version, writer, is_checked=is_checked)
         index.parts = present_index.parts
     if index.meaning:
         waiting_count = await embed_waiting(
-            store, threads, actor, agents, seconds=seconds, began=began, routes=routes
+            store, threads, actor, agents, seconds=seconds, writer=writer, routes=routes
         )
         index.outstanding += waiting_count
     return index
 
 
-async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> Index:
+async def _opened(store: BaseStore, actor: identity.Actor, writer: journal.Writer | None) -> Index:
     """The index in the store; an empty one, and none in the store, if it cannot be read."""
     try:
         index = await load(store, actor)
     except DamagedError:
         await forget(store, actor)
         index = Index()
-    return await with_meaning(store, actor, index, began)
+    return await with_meaning(store, actor, index, writer)
 
 
 async def _changed_versions(
@@ -171,7 +171,7 @@ async def drop_deleted(
     agents: Collection[str],
     is_meant: Callable[[str], bool],
     *,
-    began: journal.Began,
+    writer: journal.Writer,
     dry_run: bool = False,
 ) -> int:
     """Removes the conversations from the index that are deleted, and of which a passage is meant.
@@ -192,11 +192,11 @@ async def drop_deleted(
     for thread_id in thread_ids:
         if key_of(thread_id) in deleted_keys:
             deleted_ids.append(thread_id)
-    await drop(store, actor, deleted_ids, began)
+    await drop(store, actor, deleted_ids, writer)
     # Also where the document, which names the thread, is missing already.
     for key in deleted_keys:
         ops = await text_ops(store, actor, key, None)
-        await write(store, actor, ops, began)
+        await write(store, actor, ops, writer)
     return count
 
 

@@ -32,7 +32,7 @@ logger = logging.getLogger("memory")
 
 
 async def with_meaning(
-    store: BaseStore, actor: identity.Actor, index: Index, began: journal.Began | None
+    store: BaseStore, actor: identity.Actor, index: Index, writer: journal.Writer | None
 ) -> Index:
     """Sets `meaning` of an index: whether its conversations are embedded by the store's present
     model. Returns the index.
@@ -48,7 +48,7 @@ async def with_meaning(
     if item is None:
         await forget(store, actor)
         note = PutOp(texts, MODEL, {"model": model}, index=False)
-        await write(store, actor, [note], began)
+        await write(store, actor, [note], writer)
         return Index(meaning=True)
     stored_model = item.value["model"]
     if stored_model != model:
@@ -77,7 +77,7 @@ async def embed_waiting(
     agents: Collection[str],
     *,
     seconds: float | None,
-    began: journal.Began | None,
+    writer: journal.Writer | None,
     routes: Collection[str],
 ) -> int:
     """Has the conversations embedded that wait for it. Returns how many still wait after so many
@@ -91,7 +91,7 @@ async def embed_waiting(
     key = (asyncio.get_running_loop(), actor)
     if key not in _tasks:
         new_task = asyncio.create_task(
-            _embed_all(store, threads, actor, agents, began=began, routes=routes)
+            _embed_all(store, threads, actor, agents, writer=writer, routes=routes)
         )
         new_task.add_done_callback(lambda _: _tasks.pop(key, None))
         _tasks[key] = new_task
@@ -107,7 +107,7 @@ async def _embed_all(
     actor: identity.Actor,
     agents: Collection[str],
     *,
-    began: journal.Began | None,
+    writer: journal.Writer | None,
     routes: Collection[str],
 ) -> None:
     """Embeds the passages of the conversations that wait for it, newest first, until none does, or
@@ -126,7 +126,7 @@ async def _embed_all(
                 ops = await text_ops(store, actor, key, talk)
                 deletion = PutOp(waiting_place, item.key, None)
                 ops.append(deletion)
-                is_written = await write(store, actor, ops, began)
+                is_written = await write(store, actor, ops, writer)
                 if not is_written:
                     return
     # Whatever a provider of embeddings raises, words find it, and the next search tries again.

@@ -250,7 +250,7 @@ async def index_conversations(
     store: BaseStore,
     actor: identity.Actor,
     talks: Sequence[Conversation],
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
     index: Index | None = None,
 ) -> bool:
     """Puts conversations into their owner's index, in place of earlier versions. Safe to repeat.
@@ -272,7 +272,7 @@ async def index_conversations(
         if has_meaning:
             first_document = talk_documents[0]
             ops.append(_waiting_op(actor, first_document))
-    is_written = await write(store, actor, ops, began)
+    is_written = await write(store, actor, ops, writer)
     if not is_written:
         return False
     may_merge = True
@@ -280,7 +280,7 @@ async def index_conversations(
         index.new_parts += len(talks)
         may_merge = index.new_parts >= MERGE_AT
     if may_merge:
-        await _merge(store, actor, began)
+        await _merge(store, actor, writer)
     return True
 
 
@@ -424,7 +424,7 @@ async def drop(
     store: BaseStore,
     actor: identity.Actor,
     thread_ids: Collection[str],
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
 ) -> None:
     """Removes deleted conversations from a person's index: documents and texts now, postings with
     the next merges.
@@ -439,8 +439,8 @@ async def drop(
         index_ops = _removal_ops(actor, key, count)
         passage_ops = await text_ops(store, actor, key, None)
         ops = [*index_ops, *passage_ops]
-        await write(store, actor, ops, began)
-    await _merge(store, actor, began)
+        await write(store, actor, ops, writer)
+    await _merge(store, actor, writer)
 
 
 def _removal_ops(actor: identity.Actor, key: int, count: int) -> list[PutOp]:
@@ -503,21 +503,20 @@ async def write(
     store: BaseStore,
     actor: identity.Actor,
     ops: Sequence[PutOp],
-    began: journal.Began | None,
+    writer: journal.Writer | None,
     *,
     is_checked: bool = False,
 ) -> bool:
-    """Writes to a person's index, unless the person was forgotten since `began`: the beginning of a
-    request; None for that of the current run. Returns whether it was written. `is_checked` as in
-    the journal.
+    """Writes to a person's index, unless the person was forgotten since the `writer` began: a
+    request; None for the current run. Returns whether it was written. `is_checked` as in the
+    journal.
     """
-    since = began
-    if since is None:
-        since = journal.began_of_run(actor)
-    return await journal.put_unless_forgotten(store, ops, since, is_checked=is_checked)
+    if writer is None:
+        writer = journal.writer_of_run(actor)
+    return await journal.put_unless_forgotten(store, ops, writer, is_checked=is_checked)
 
 
-async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
+async def _merge(store: BaseStore, actor: identity.Actor, writer: journal.Writer | None) -> None:
     """Once there are `MERGE_AT` new parts, puts them, and the segments that are not larger than all
     before, as one segment; then deletes them.
 
@@ -539,9 +538,9 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
         return
     segment, segment_rows = _segment_of(actor, parts, rows)
     ops = await platform.in_thread(_part_ops, actor, segment, segment_rows)
-    await write(store, actor, ops, began)
+    await write(store, actor, ops, writer)
     deletions = _deletion_ops(actor, parts)
-    await write(store, actor, deletions, began)
+    await write(store, actor, deletions, writer)
 
 
 async def _all_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part]) -> Rows:
@@ -627,14 +626,15 @@ async def reload(
     actor: identity.Actor,
     keys: Collection[int],
     version: int | None,
-    began: journal.Began | None,
+    writer: journal.Writer | None,
     *,
     is_checked: bool,
 ) -> Index:
     """The index after the conversations of these numbers were put into it.
 
     A `version` is noted as the watermark before: all conversations up to it are indexed. Nothing is
-    noted if the person was forgotten since `began` (as in `write`; `is_checked` as in the journal).
+    noted if the person was forgotten since the `writer` began (as in `write`; `is_checked` as in
+    the journal).
 
     Raises `DamagedError`, and deletes the watermark, if one of the conversations is missing because
     somebody dropped the index meanwhile.
@@ -643,7 +643,7 @@ async def reload(
         value: dict[str, object] = {"version": version}
         watermark = _put_document(actor, WATERMARK, value)
         ops = [watermark]
-        await write(store, actor, ops, began, is_checked=is_checked)
+        await write(store, actor, ops, writer, is_checked=is_checked)
     # After the note: who drops the index deletes the note first, and then what is looked for here.
     present = await load(store, actor)
     if not present.has(keys):

@@ -220,7 +220,7 @@ async def search(
     current: str | None = None,
     today: date | None = None,
     zone: ZoneInfo = days.WORLDS,
-    began: journal.Began | None = None,
+    writer: journal.Writer | None = None,
     routes: Collection[str] = tuple(ROUTES),
 ) -> Results:
     """Searches the person's own past conversations with these agents. Returns the `limit` best
@@ -228,7 +228,7 @@ async def search(
 
     `alternatives` are other words that people may have used: they count less. Conversations of
     `period` count more. Days are those of `zone`; of a day without a year the last before `today`
-    (default: the present day) is meant. `began` says when a request did; None for the current run.
+    (default: the present day) is meant. `writer` is a request; None for the current run.
     Once the person was forgotten, nothing is put into their index. Of tools that read files of
     `routes` nothing is found.
 
@@ -237,7 +237,7 @@ async def search(
     """
     day = today or days.today(zone)
     search_query = _Query(query, alternatives, period, current or "", day, zone)
-    past = _Past(store, threads, actor, agents, routes, began)
+    past = _Past(store, threads, actor, agents, routes, writer)
     index, candidates = await past.candidates(search_query)
     if candidates is None:
         unsearched_count = max(1, len(index.table))
@@ -249,7 +249,7 @@ async def search(
 @dataclass(frozen=True, slots=True)
 class _Past:
     """The past conversations of a person with these agents. Once the person was forgotten since
-    `began`, nothing is put into their index.
+    the `writer` began, nothing is put into their index.
     """
 
     store: BaseStore
@@ -257,7 +257,7 @@ class _Past:
     actor: identity.Actor
     agents: Collection[str]
     routes: Collection[str]
-    began: journal.Began | None
+    writer: journal.Writer | None
 
     async def candidates(self, search_query: _Query) -> tuple[Index, _Candidates | None]:
         """The index, with what was said since, and the candidates for a query in it; None if others
@@ -288,7 +288,7 @@ class _Past:
             self.actor,
             agents=self.agents,
             current=current,
-            began=self.began,
+            writer=self.writer,
             routes=self.routes,
             limit=MAX_CATCH_UP,
             seconds=EMBED_SECONDS,
@@ -309,7 +309,7 @@ class _Past:
         for thread_id in thread_ids:
             if thread_id not in talk_of_thread:
                 deleted_ids.append(thread_id)
-        await drop(self.store, self.actor, deleted_ids, self.began)
+        await drop(self.store, self.actor, deleted_ids, self.writer)
         return _matches(best, talk_of_thread, candidates)
 
 

@@ -57,5 +57,5 @@ def stored(store: BaseStore) -> str:
     return json.dumps([[*place, value] for place, value in kept(store).items()], default=str)
 
 
-def memory(store: BaseStore, began: journal.Began | None = None) -> Memory:
-    return Memory(store, ALICE, MEMORIES, deployed(), began)
+def memory(store: BaseStore, writer: journal.Writer | None = None) -> Memory:
+    return Memory(store, ALICE, MEMORIES, deployed(), writer)

@@ -32,7 +32,7 @@ async def test_passages_of_deleted_conversations_leave_the_index(
     store = InMemoryStore(index=index)
     for thread_id in ("stays", "gone", NAMED):
         say(talks, thread_id, FACT, "I see")
-    await catch_up(store, talks, ALICE, agents=["agent"], began=journal.Began(ALICE))
+    await catch_up(store, talks, ALICE, agents=["agent"], writer=journal.Writer(ALICE))
     assert stored(store).count("tulip") == 3
     talks.remove("gone")
     async with opened_on(store) as api:

@@ -55,7 +55,7 @@ async def test_a_writer_in_another_process_who_had_read_it_does_not_bring_it_bac
     async with opened_on(store) as api:
         await put(api, f"- {FACT}\n- Likes tea\n")
     slow = acting_before(store, "Has a dog", lambda: deleted_elsewhere(store))
-    began = journal.Began(ALICE)
+    writer = journal.Writer(ALICE)
 
     def adds(file: FileData | None) -> FileData:
         return FileData(
@@ -63,11 +63,13 @@ async def test_a_writer_in_another_process_who_had_read_it_does_not_bring_it_bac
         )
 
     with pytest.raises(RefusedWrite, match="deleted for good"):
-        await journal.change(slow, MEMORIES, "/notes.md", adds, AGENT, began=began)
+        await journal.change(slow, MEMORIES, "/notes.md", adds, AGENT, writer=writer)
     assert "tulip" not in stored(store)
     async with opened_on(store) as api:
         assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "- Likes tea\n"
-        await journal.change(store, MEMORIES, "/notes.md", adds, AGENT, began=journal.Began(ALICE))
+        await journal.change(
+            store, MEMORIES, "/notes.md", adds, AGENT, writer=journal.Writer(ALICE)
+        )
         assert (await api.get("/memory/file", params=NOTES)).json()[
             "content"
         ] == "- Likes tea\n- Has a dog\n"
@@ -77,9 +79,9 @@ async def test_a_fact_that_another_process_puts_meanwhile_is_deleted_too(
     calling: Open, store: BaseStore
 ) -> None:
     async def other() -> None:
-        began = journal.Began(ALICE)
+        writer = journal.Writer(ALICE)
         file = FileData(content=f"- {FACT}\n- Has a dog\n", encoding="utf-8")
-        await journal.change(store, MEMORIES, "/late.md", lambda _: file, AGENT, began=began)
+        await journal.change(store, MEMORIES, "/late.md", lambda _: file, AGENT, writer=writer)
         await memory(store).propose(
             Proposal("p", "2026", MEMORIES[-1], AGENT, [Changed("/a.md", "", f"{FACT}\n")], [])
         )
@@ -98,15 +100,15 @@ async def test_a_proposal_and_a_record_of_a_run_from_before_are_not_kept(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     await put(api, f"- {FACT}\n- Likes tea\n")
-    began = journal.Began(ALICE)
+    writer = journal.Writer(ALICE)
     proposal = Proposal("p", "2026", MEMORIES[-1], AGENT, [Changed("/a.md", "", f"{FACT}\n")], [])
     slow = acting_before(store, "/a.md", lambda: deleted(api))
     with pytest.raises(RefusedWrite, match="deleted for good"):
-        await memory(slow, began).propose(proposal)
+        await memory(slow, writer).propose(proposal)
     with pytest.raises(RefusedWrite, match="deleted for good"):
-        await memory(store, began).propose(proposal)
+        await memory(store, writer).propose(proposal)
     assert "tulip" not in stored(store)
-    await memory(store, journal.Began(ALICE)).propose(proposal)
+    await memory(store, journal.Writer(ALICE)).propose(proposal)
 
 
 async def test_two_deletions_at_once_both_count(api: httpx.AsyncClient, store: BaseStore) -> None:

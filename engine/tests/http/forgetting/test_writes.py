@@ -115,28 +115,28 @@ def forgetting_before_put(inner: InMemoryStore, *, times: int = 1) -> WrappedSto
     return WrappedStore(inner, before=forget_first)
 
 
-Write = Callable[[BaseStore, journal.Began], Awaitable[object]]
+Write = Callable[[BaseStore, journal.Writer], Awaitable[object]]
 
 
-async def index_write(store: BaseStore, began: journal.Began) -> None:
+async def index_write(store: BaseStore, writer: journal.Writer) -> None:
     threads = Platform()
     say(threads, "t", "a puppy")
-    await catch_up(store, threads, ALICE, agents=["agent"], began=began)
+    await catch_up(store, threads, ALICE, agents=["agent"], writer=writer)
 
 
-async def index_drop(store: BaseStore, began: journal.Began) -> None:
-    await drop(store, ALICE, ["t"], began)
+async def index_drop(store: BaseStore, writer: journal.Writer) -> None:
+    await drop(store, ALICE, ["t"], writer)
 
 
-async def write_controls(store: BaseStore, began: journal.Began) -> None:
-    await controls.set_controls(store, ALICE, {"paused": True}, began)
+async def write_controls(store: BaseStore, writer: journal.Writer) -> None:
+    await controls.set_controls(store, ALICE, {"paused": True}, writer)
 
 
-async def write_seen(store: BaseStore, began: journal.Began) -> None:
-    await controls.set_seen(store, ALICE, began.at, began)
+async def write_seen(store: BaseStore, writer: journal.Writer) -> None:
+    await controls.set_seen(store, ALICE, writer.at, writer)
 
 
-async def write_file(store: BaseStore, began: journal.Began) -> None:
+async def write_file(store: BaseStore, writer: journal.Writer) -> None:
     with suppress(RefusedWrite):
         file = create_file_data("late")
         await journal.change(
@@ -145,31 +145,31 @@ async def write_file(store: BaseStore, began: journal.Began) -> None:
             "/a.md",
             lambda _: file,
             Author("agent"),
-            began=began,
+            writer=writer,
         )
 
 
-async def propose(store: BaseStore, began: journal.Began) -> None:
-    memory = Memory(store, ALICE, MEMORIES, DEFAULTS, began)
+async def propose(store: BaseStore, writer: journal.Writer) -> None:
+    memory = Memory(store, ALICE, MEMORIES, DEFAULTS, writer)
     proposal = Proposal(
-        "1", began.at, MEMORIES[-1], Author("agent"), [Changed("/a.md", "", "late")], []
+        "1", writer.at, MEMORIES[-1], Author("agent"), [Changed("/a.md", "", "late")], []
     )
     with suppress(RefusedWrite):
         await memory.propose(proposal)
 
 
-async def read_due(store: BaseStore, began: journal.Began) -> None:
+async def read_due(store: BaseStore, writer: journal.Writer) -> None:
     threads = Platform()
     threads.put(
         ALICE, "t", "2026-01-01T00:00:00+00:00"
     )  # nothing is new in it: its position is noted, and how far one has read
     owner = Owner(ALICE)
-    await find_due(DEFAULTS, threads, store, owner, began)  # type: ignore[arg-type]
+    await find_due(DEFAULTS, threads, store, owner, writer)  # type: ignore[arg-type]
 
 
-async def keep_record(store: BaseStore, began: journal.Began) -> None:
-    record = Record("run", began.at)
-    draft = drafts.Draft(Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, began))
+async def keep_record(store: BaseStore, writer: journal.Writer) -> None:
+    record = Record("run", writer.at)
+    draft = drafts.Draft(Owner(ALICE), record, Memory(store, ALICE, MEMORIES, DEFAULTS, writer))
     await record_keeping.keep_record(draft, record.ended("done"), {"t": positions.Position("now")})
 
 
@@ -180,16 +180,16 @@ BYPASSING: list[Write] = [
 
 @pytest.mark.parametrize("write", BYPASSING, ids=lambda write: write.__name__)
 async def test_an_item_put_after_its_writer_looked_is_taken_back(write: Write) -> None:
-    inner, began = InMemoryStore(), journal.Began(ALICE)
-    await write(forgetting_before_put(inner), began)
-    assert journal.Began(ALICE).at > began.at
+    inner, writer = InMemoryStore(), journal.Writer(ALICE)
+    await write(forgetting_before_put(inner), writer)
+    assert journal.Writer(ALICE).at > writer.at
     assert inner.get(namespaces.forgotten(ALICE), namespaces.FORGOTTEN), (
         "she was forgotten meanwhile"
     )
     assert not left(inner)
     # Not forgotten meanwhile, all of these leave something.
     other = InMemoryStore()
-    await write(other, began)
+    await write(other, writer)
     assert left(other)
 
 
@@ -212,7 +212,7 @@ async def test_a_sweep_leaves_nothing_of_somebody_forgotten_meanwhile(
 
 
 async def test_a_person_s_write_after_they_came_back_stays() -> None:
-    inner, began = InMemoryStore(), journal.Began(ALICE)
+    inner, writer = InMemoryStore(), journal.Writer(ALICE)
     place = namespaces.controls(ALICE)
 
     async def forgotten_and_back(ops: list[Op]) -> None:
@@ -223,12 +223,12 @@ async def test_a_person_s_write_after_they_came_back_stays() -> None:
 
     store = WrappedStore(inner, after=forgotten_and_back)
     put = PutOp(place, "paused", {"on": True, "at": "before"}, index=False)
-    assert not await journal.put_unless_forgotten(store, [put], began)
+    assert not await journal.put_unless_forgotten(store, [put], writer)
     assert left(inner) == {(place, "paused"): {"on": False, "at": "now"}}
 
 
 async def test_a_write_that_is_cancelled_is_taken_back_too() -> None:
-    inner, began, put_it = InMemoryStore(), journal.Began(ALICE), asyncio.Event()
+    inner, writer, put_it = InMemoryStore(), journal.Writer(ALICE), asyncio.Event()
 
     async def wait_after_put(ops: list[Op]) -> None:
         if any(isinstance(op, PutOp) and op.key == "paused" and op.value for op in ops):
@@ -236,7 +236,7 @@ async def test_a_write_that_is_cancelled_is_taken_back_too() -> None:
             await asyncio.Event().wait()
 
     store = WrappedStore(inner, after=wait_after_put)
-    writing = asyncio.create_task(controls.set_controls(store, ALICE, {"paused": True}, began))
+    writing = asyncio.create_task(controls.set_controls(store, ALICE, {"paused": True}, writer))
     async with asyncio.timeout(LONG):
         await put_it.wait()
         await journal.forget(inner, ALICE)

@@ -30,33 +30,31 @@ from lasting_memory.memory.journal.unjournaled import put_or_refuse, put_unless_
 from lasting_memory.memory.journal.withdrawing import withdraw_run
 from lasting_memory.memory.journal.writers import (
     ERASED,
-    Began,
     Deleted,
-    began_of_caller,
-    began_of_run,
+    Writer,
     deleted_in,
     deleted_ops,
     is_erased,
     is_forgotten,
     read_deleted,
+    writer_of_caller,
+    writer_of_run,
 )
 from lasting_memory.memory.journal.writing import MovedError, change
 
 __all__ = [
     "ERASED",
     "NOTHING",
-    "Began",
     "Change",
     "Clean",
     "Deleted",
     "MovedError",
     "Revision",
     "TakenBack",
+    "Writer",
     "all_items",
     "all_items_and",
     "all_items_of",
-    "began_of_caller",
-    "began_of_run",
     "change",
     "comparison_cost",
     "cut_diff",
@@ -83,4 +81,6 @@ __all__ = [
     "taken_back_in",
     "withdraw_run",
     "without_change",
+    "writer_of_caller",
+    "writer_of_run",
 ]

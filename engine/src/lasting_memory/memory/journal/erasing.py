@@ -18,7 +18,7 @@ from lasting_memory.memory.journal.histories import renew_copy
 from lasting_memory.memory.journal.journaled_file import JournaledFile
 from lasting_memory.memory.journal.listing import all_items
 from lasting_memory.memory.journal.unjournaled import put_unless_forgotten
-from lasting_memory.memory.journal.writers import Began
+from lasting_memory.memory.journal.writers import Writer
 from lasting_memory.memory.line_times import TIMES_FIELD
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
@@ -37,12 +37,12 @@ class _Rewritten(NamedTuple):
 
 
 async def erase(
-    store: BaseStore, files: Namespace, clean: Clean, began: Began, *, dry_run: bool = False
+    store: BaseStore, files: Namespace, clean: Clean, writer: Writer, *, dry_run: bool = False
 ) -> Counter[str]:
     """Rewrite the revisions of a namespace's files, and the files. Returns how many `revisions` and
     `files` had some of what is erased.
 
-    With `dry_run` it only counts. Nothing is put for a person who was forgotten since this `began`.
+    With `dry_run` it only counts. Nothing is put for a person who was forgotten since the `writer` began.
     """
     journals = namespaces.journals(files)
     revisions = await all_items(store, journals)
@@ -65,12 +65,12 @@ async def erase(
         op = PutOp(item.namespace, item.key, value)
         ops.append(op)
     ops += deletions(taken_back_lines)
-    is_put = await put_unless_forgotten(store, ops, began)
+    is_put = await put_unless_forgotten(store, ops, writer)
     if not is_put:
         return counts
     # Somebody may have changed a file since it was read.
     for item, _ in new_files:
-        file = JournaledFile(store, files, item.key, began, heeds_erased=False)
+        file = JournaledFile(store, files, item.key, writer, heeds_erased=False)
         await renew_copy(file)
     return counts
 

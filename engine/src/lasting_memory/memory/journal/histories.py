@@ -13,7 +13,7 @@ from lasting_memory.memory.journal.listing import all_items
 from lasting_memory.memory.journal.log import Log
 from lasting_memory.memory.journal.publishing import publish
 from lasting_memory.memory.journal.revisions import Revision
-from lasting_memory.memory.journal.writers import Began
+from lasting_memory.memory.journal.writers import Writer
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
 
@@ -26,15 +26,15 @@ async def history(
     files: Namespace,
     path: str,
     limits: Limits = DEFAULTS,
-    began: Began | None = None,
+    writer: Writer | None = None,
 ) -> list[Revision]:
     """The last revisions of a file that are kept, newest first. Finishes what a writer who died has
     left.
 
-    Raises `RefusedWrite` if the file's person was forgotten since this `began`, which would bring
+    Raises `RefusedWrite` if the file's person was forgotten since the `writer` began, which would bring
     the file back.
     """
-    file = JournaledFile(store, files, path, began)
+    file = JournaledFile(store, files, path, writer)
     return await history_of(file, limits)
 
 

@@ -17,7 +17,7 @@ from lasting_memory.memory.journal.revisions import (
     revision_of_copy,
     revision_op,
 )
-from lasting_memory.memory.journal.writers import Began, mark_ops, refuse_if_marked
+from lasting_memory.memory.journal.writers import Writer, mark_ops, refuse_if_marked
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
 
@@ -28,14 +28,14 @@ _ALL = 10_000
 class JournaledFile(NamedTuple):
     """A file, and who looks at it or changes it.
 
-    `began` is when the writer began; None for files of nobody in particular. With `heeds_erased` a
-    deletion of a fact for good since then refuses the writer.
+    `writer` is None for files of nobody in particular. With `heeds_erased` it is refused if a fact
+    was deleted for good since it began.
     """
 
     store: BaseStore
     files: Namespace
     path: str
-    began: Began | None = None
+    writer: Writer | None = None
     heeds_erased: bool = True
 
     async def look(self, since: int = 0) -> tuple[Log, Revision | None]:
@@ -73,14 +73,14 @@ class JournaledFile(NamedTuple):
         `RefusedWrite` if the writer began before that, or before its conversation, or a fact of the
         person's, was deleted.
         """
-        if self.began is None:
+        if self.writer is None:
             results = await self.store.abatch(ops)
             return results, ""
-        marks = mark_ops(self.began, heeds_erased=self.heeds_erased)
+        marks = mark_ops(self.writer, heeds_erased=self.heeds_erased)
         all_ops = [*ops, *marks]
         all_results = await self.store.abatch(all_ops)
         count = len(ops)
-        forgotten_at = refuse_if_marked(all_results[count:], self.began)
+        forgotten_at = refuse_if_marked(all_results[count:], self.writer)
         return all_results[:count], forgotten_at
 
     async def folder_revisions(self) -> list[Item]:
@@ -90,13 +90,13 @@ class JournaledFile(NamedTuple):
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
         """Put revisions, and make the file a copy of the newest."""
-        began = self.began.at if self.began else ""
+        writer = self.writer.at if self.writer else ""
         # The copy first: where a batch is not one step, a revision without its copy looks like a
         # deletion.
         ops = list[PutOp]()
         ops.append(copy_op(self.files, self.path, newest))
         for revision in revisions:
-            ops.append(revision_op(self.files, self.path, revision, began))
+            ops.append(revision_op(self.files, self.path, revision, writer))
         is_new = bool(revisions) and revisions[0].number == 1
         memory_note = namespaces.noted(self.files)
         if is_new and memory_note is not None:

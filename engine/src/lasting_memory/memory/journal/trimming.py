@@ -17,7 +17,7 @@ from lasting_memory.deployment import Limits
 from lasting_memory.memory.journal.dropped import dropped_ops, within_bounds
 from lasting_memory.memory.journal.listing import all_items
 from lasting_memory.memory.journal.unjournaled import put_unless_forgotten
-from lasting_memory.memory.journal.writers import Began
+from lasting_memory.memory.journal.writers import Writer
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.people import namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -38,10 +38,10 @@ class _Candidate(NamedTuple):
 
 
 async def trim(
-    store: BaseStore, files: Namespace, limits: Limits, began: Began | None = None
+    store: BaseStore, files: Namespace, limits: Limits, writer: Writer | None = None
 ) -> None:
     """Delete the superfluous revisions of a folder's files. Deletes none if the person was forgotten
-    since this `began`.
+    since the `writer` began.
     """
     journals = namespaces.journals(files)
     revisions = await all_items(store, journals)
@@ -55,7 +55,7 @@ async def trim(
     logs = _newest_first(revisions)
     superfluous = _superfluous(logs, living, limits, room)
     # The lines are kept before their revisions go: a process that dies in between has lost nothing.
-    may_go = await _keep_lines(store, files, logs.values(), superfluous, began)
+    may_go = await _keep_lines(store, files, logs.values(), superfluous, writer)
     if may_go:
         await store.abatch(deletions(superfluous))
 
@@ -157,10 +157,10 @@ async def _keep_lines(
     files: Namespace,
     logs: Iterable[Sequence[Item]],
     superfluous: Iterable[Item],
-    began: Began | None,
+    writer: Writer | None,
 ) -> bool:
     """Keep the lines that were taken back in revisions that go. Returns whether these may go: False
-    if the person was forgotten since this `began`, or a fact of theirs deleted for good.
+    if the person was forgotten since the `writer` began, or a fact of theirs deleted for good.
     """
     places = set[tuple[Namespace, str]]()
     for item in superfluous:
@@ -173,7 +173,7 @@ async def _keep_lines(
     ops = await platform.in_thread(within_bounds, ops, kept_lines)
     if not ops:
         return True
-    return await put_unless_forgotten(store, ops, began, quotes_facts=True)
+    return await put_unless_forgotten(store, ops, writer, quotes_facts=True)
 
 
 def _size(item: Item) -> int:

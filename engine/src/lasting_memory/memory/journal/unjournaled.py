@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
-from lasting_memory.memory.journal.writers import ERASED, Began, is_erased, read_deleted
+from lasting_memory.memory.journal.writers import ERASED, Writer, is_erased, read_deleted
 from lasting_memory.memory.stored_files import deletions
 from lasting_memory.memory.validation import RefusedWrite
 
@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 async def put_unless_forgotten(
     store: BaseStore,
     ops: Sequence[PutOp],
-    began: Began | None,
+    writer: Writer | None,
     *,
     quotes_facts: bool = False,
     is_checked: bool = False,
 ) -> bool:
-    """Carry out puts and deletions for a person, unless they were forgotten since this `began`.
+    """Carry out puts and deletions for a person, unless they were forgotten since the `writer` began.
     Returns whether it did.
 
     With `quotes_facts` also unless a fact of theirs was deleted for good since then: the values may
@@ -40,7 +40,7 @@ async def put_unless_forgotten(
     the items and deletes them itself.
     """
     if not is_checked:
-        since = await read_deleted(store, began)
+        since = await read_deleted(store, writer)
         if since.refuses(quotes_facts=quotes_facts):
             return False
     for start in range(0, len(ops), _PUT_AT_ONCE):
@@ -49,25 +49,25 @@ async def put_unless_forgotten(
         try:
             await store.abatch(batch)
         finally:  # an error, or a cancellation, does not say what was put
-            second_look = _delete_if_refused(store, batch, began, quotes_facts=quotes_facts)
+            second_look = _delete_if_refused(store, batch, writer, quotes_facts=quotes_facts)
             is_refused = await asyncio.shield(second_look)
         if is_refused:
             return False
     return True
 
 
-async def put_or_refuse(store: BaseStore, ops: Sequence[PutOp], began: Began | None) -> None:
+async def put_or_refuse(store: BaseStore, ops: Sequence[PutOp], writer: Writer | None) -> None:
     """Carry out puts that may quote facts of a person, as `put_unless_forgotten`. Raises
     `RefusedWrite` where it does not.
     """
-    if await put_unless_forgotten(store, ops, began, quotes_facts=True):
+    if await put_unless_forgotten(store, ops, writer, quotes_facts=True):
         return
-    is_fact_erased = await is_erased(store, began)
+    is_fact_erased = await is_erased(store, writer)
     raise RefusedWrite(ERASED if is_fact_erased else _FORGOTTEN_MEANWHILE)
 
 
 async def _delete_if_refused(
-    store: BaseStore, ops: Sequence[PutOp], began: Began | None, *, quotes_facts: bool
+    store: BaseStore, ops: Sequence[PutOp], writer: Writer | None, *, quotes_facts: bool
 ) -> bool:
     """Delete the items that these operations put, if they are refused by now. Returns whether they
     are; False where the store does not say: the put itself succeeded, and a failure of this look
@@ -77,7 +77,7 @@ async def _delete_if_refused(
     equal one, it is lost too, and is derived again when it is missed.
     """
     try:
-        since = await read_deleted(store, began)
+        since = await read_deleted(store, writer)
     except Exception:
         logger.warning(
             "The store failed after a put; whether its person was forgotten meanwhile is not known.",

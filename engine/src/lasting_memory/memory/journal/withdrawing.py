@@ -32,7 +32,7 @@ async def withdraw(file: JournaledFile, revisions: Sequence[Revision]) -> None:
         ops.append(PutOp(put_op.namespace, put_op.key, None))
     await file.store.abatch(ops)
     # The writer may not look any more.
-    for_anybody = file._replace(began=None)
+    for_anybody = file._replace(writer=None)
     log, _ = await for_anybody.look()
     revisions_left = log.history()
     newest = revisions_left[0] if revisions_left else NOTHING

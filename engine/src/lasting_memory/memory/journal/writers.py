@@ -1,7 +1,7 @@
 """Who may still write: what was deleted since a run or a request began, and writes that are refused
 for it.
 
-A writer is a run, or a request over HTTP; `Began` says for whom it writes and when it began. It may
+A writer is a run, or a request over HTTP; `Writer` says for whom it writes, and when it began. It may
 hold what it read before a deletion, and would bring that back. So each deletion puts a mark with its
 time (`deletion_marks.py`), and each write compares this with the time at which its writer began:
 
@@ -37,9 +37,9 @@ _NO_MARK = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
-    """Whose memory a run or a request writes, and the time at which it began, in ISO format, UTC:
-    now. `thread_id` and `run_id` are "" for a request.
+class Writer:
+    """A run or a request that writes the memory of `actor`. It began `at` a time, in ISO format, UTC,
+    which is now by default. `thread_id` and `run_id` are "" for a request.
     """
 
     actor: identity.Actor
@@ -48,23 +48,21 @@ class Began:
     run_id: str = ""
 
 
-def began_of_run(actor: identity.Actor) -> Began | None:
-    """When the current run began. None without a server, which gives run ids."""
+def writer_of_run(actor: identity.Actor) -> Writer | None:
+    """The current run. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
     if run_id is None:
         return None
     at = identity.time_of_run(run_id)
     thread_id = identity.current_thread_id()
-    return Began(actor, at, thread_id, run_id)
+    return Writer(actor, at, thread_id, run_id)
 
 
-def began_of_caller(caller: Caller) -> Began | None:
-    """When a caller's run began, which writes for the person for whom it acts. None without a
-    server.
-    """
+def writer_of_caller(caller: Caller) -> Writer | None:
+    """A caller's run, which writes for the person for whom it acts. None without a server."""
     if not caller.run_id:
         return None
-    return Began(caller.actor, caller.began, caller.thread_id, caller.run_id)
+    return Writer(caller.actor, caller.began, caller.thread_id, caller.run_id)
 
 
 class Deleted(NamedTuple):
@@ -84,71 +82,71 @@ class Deleted(NamedTuple):
 _NOTHING_DELETED = Deleted(everything=False, conversation=False, fact=False)
 
 
-async def read_deleted(store: BaseStore, began: Began | None) -> Deleted:
+async def read_deleted(store: BaseStore, writer: Writer | None) -> Deleted:
     """What was deleted since then, in one batch; nothing without a server."""
-    if began is None:
+    if writer is None:
         return _NOTHING_DELETED
-    marks = await store.abatch(deleted_ops(began))
-    return deleted_in(marks, began)
+    marks = await store.abatch(deleted_ops(writer))
+    return deleted_in(marks, writer)
 
 
-def deleted_ops(began: Began | None) -> list[GetOp]:
+def deleted_ops(writer: Writer | None) -> list[GetOp]:
     """The operations whose results `deleted_in` takes; none without a server."""
-    if began is None:
+    if writer is None:
         return []
-    place = namespaces.deleted_threads(began.actor)
-    read_forgotten = GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)
+    place = namespaces.deleted_threads(writer.actor)
+    read_forgotten = GetOp(namespaces.forgotten(writer.actor), namespaces.FORGOTTEN)
     ops = [read_forgotten, GetOp(place, FACTS)]
-    if began.thread_id:
-        ops.append(GetOp(place, began.thread_id))
-    if began.run_id:
-        ops.append(GetOp(place, began.run_id))
+    if writer.thread_id:
+        ops.append(GetOp(place, writer.thread_id))
+    if writer.run_id:
+        ops.append(GetOp(place, writer.run_id))
     return ops
 
 
-def deleted_in(results: Sequence[object], began: Began | None) -> Deleted:
+def deleted_in(results: Sequence[object], writer: Writer | None) -> Deleted:
     """What was deleted since then, by the results of `deleted_ops`; nothing without a server."""
-    if began is None:
+    if writer is None:
         return _NOTHING_DELETED
     is_since = list[bool]()
     for mark in results:
-        is_since.append(time_in(mark) >= began.at)
+        is_since.append(time_in(mark) >= writer.at)
     everything, fact, *of_thread_and_run = is_since
     return Deleted(everything, any(of_thread_and_run), fact)
 
 
-async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
+async def is_forgotten(store: BaseStore, writer: Writer | None) -> bool:
     """Whether the person was forgotten since then, or the run or its conversation deleted. For
     writes that bypass the journal; False without a server.
     """
-    since = await read_deleted(store, began)
+    since = await read_deleted(store, writer)
     return since.refuses(quotes_facts=False)
 
 
-async def is_erased(store: BaseStore, began: Began | None) -> bool:
+async def is_erased(store: BaseStore, writer: Writer | None) -> bool:
     """Whether a fact of the person was deleted for good since then; False without a server."""
-    since = await read_deleted(store, began)
+    since = await read_deleted(store, writer)
     return since.fact
 
 
-def mark_ops(began: Began, *, heeds_erased: bool) -> list[GetOp]:
+def mark_ops(writer: Writer, *, heeds_erased: bool) -> list[GetOp]:
     """The operations whose results `refuse_if_marked` takes. Without `heeds_erased` a fact that was
     deleted for good refuses nothing.
     """
-    place = namespaces.deleted_threads(began.actor)
+    place = namespaces.deleted_threads(writer.actor)
     return [
-        GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN),
-        GetOp(place, began.thread_id or _NO_MARK),
-        GetOp(place, began.run_id or _NO_MARK),
+        GetOp(namespaces.forgotten(writer.actor), namespaces.FORGOTTEN),
+        GetOp(place, writer.thread_id or _NO_MARK),
+        GetOp(place, writer.run_id or _NO_MARK),
         GetOp(place, FACTS if heeds_erased else _NO_MARK),
     ]
 
 
-def refuse_if_marked(marks: Sequence[object], began: Began) -> str:
+def refuse_if_marked(marks: Sequence[object], writer: Writer) -> str:
     """Raise `RefusedWrite` if one of these marks, the results of `mark_ops`, is from a time since the
     writer began. Returns the time at which the person was forgotten last; "" for never.
     """
     for mark, reason in zip(marks, _REASONS, strict=True):
-        if time_in(mark) >= began.at:
+        if time_in(mark) >= writer.at:
             raise RefusedWrite(reason)
     return time_in(marks[0])

@@ -31,7 +31,7 @@ from lasting_memory.memory.journal.revisions import (
     outside_change,
 )
 from lasting_memory.memory.journal.trimming import stored_size, trim
-from lasting_memory.memory.journal.writers import Began
+from lasting_memory.memory.journal.writers import Writer
 from lasting_memory.memory.line_times import LineTimes
 from lasting_memory.memory.sources import signs_of
 from lasting_memory.memory.stored_files import check_room
@@ -61,7 +61,7 @@ async def change(
     *,
     is_bounded: bool = False,
     expect: str | None = None,
-    began: Began | None = None,
+    writer: Writer | None = None,
     limits: Limits = DEFAULTS,
     times: LineTimes = MappingProxyType({}),
     vouch: Vouch = keep_known,
@@ -70,14 +70,14 @@ async def change(
     what the next file is made of.
 
     With `is_bounded` the `limits` bound all files of the namespace together. `expect` is the id of the
-    only revision that the change may follow, "" for no file yet. `began` is None for files of nobody
+    only revision that the change may follow, "" for no file yet. `writer` is None for files of nobody
     in particular. `times` are times of new lines that were written before now. `vouch` says who
     vouches for the file's entries.
 
     Raises `MovedError` where the file is at another revision than `expect`, and a `ValueError`: from
     `make`, of no room, or because the person was forgotten. Nothing was changed then.
     """
-    file = JournaledFile(store, files, path, began)
+    file = JournaledFile(store, files, path, writer)
     # An in-memory store never waits, so many files in a row would block the loop.
     await asyncio.sleep(0)
     # Nothing depends on the lock, but who waits for it has nothing to merge.
@@ -228,7 +228,7 @@ async def _signs_after(path: str, base: Revision, new_file: FileData | None, vou
 async def _make_room(file: JournaledFile, limits: Limits) -> None:
     """Trim the file's folder after a change of the file. A later change does it where this fails."""
     try:
-        await trim(file.store, file.files, limits, file.began)
+        await trim(file.store, file.files, limits, file.writer)
     except Exception:
         logger.warning(
             "No room was made after a change of %r, which is made.", file.path, exc_info=True

@@ -19,7 +19,7 @@ from lasting_memory import platform
 from lasting_memory.deployment import Deployment, Limits, Source
 from lasting_memory.memory import journal, line_times
 from lasting_memory.memory.folder import Folder, check_write, vouch_of
-from lasting_memory.memory.journal import Began, Change
+from lasting_memory.memory.journal import Change, Writer
 from lasting_memory.memory.one_fact import Fact
 from lasting_memory.memory.proposals.changes import Changed, Sources, added_sources
 from lasting_memory.memory.proposals.proposal import Proposal, ShownProposal, WholeChange
@@ -64,7 +64,7 @@ class _Acceptance(NamedTuple):
 class Memory:
     """The memory files of a person, and the proposals to change them.
 
-    `began` is when the run or the request began that uses it: it writes nothing if its person was
+    `writer` is the run or the request that uses it: it writes nothing if its person was
     forgotten since then. None: nobody can be forgotten meanwhile.
     """
 
@@ -72,7 +72,7 @@ class Memory:
     actor: Actor
     files: Namespace
     deployment: Deployment
-    began: Began | None = None
+    writer: Writer | None = None
 
     async def read(self) -> dict[str, FileData]:
         """All files, by key."""
@@ -154,7 +154,7 @@ class Memory:
         `sources` say who vouches for what is new. `written_at` is when the changes were written, in
         ISO format; "" for now.
         """
-        folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.began)
+        folder = Folder(self.deployment, self.store, self.files, "/memories", author, self.writer)
         refusals = dict[str, ValueError]()
         for change in _additions_first(changes):
             times: Mapping[str, str] = {}
@@ -242,7 +242,7 @@ class Memory:
 
     async def _put(self, ops: Sequence[PutOp]) -> None:
         """Raises `RefusedWrite` if the person was forgotten since this began, or a fact deleted."""
-        await journal.put_or_refuse(self.store, ops, self.began)
+        await journal.put_or_refuse(self.store, ops, self.writer)
 
     async def erase(self, fact: Fact, *, dry_run: bool = False) -> int:
         """Take a fact out of the proposals and of what was declined. Returns how many had it. With
@@ -268,7 +268,7 @@ class Memory:
             return False
         if not dry_run:
             op = await put_proposal(self._place, clean_proposal)
-            await journal.put_unless_forgotten(self.store, [op], self.began)
+            await journal.put_unless_forgotten(self.store, [op], self.writer)
         return True
 
     async def propose_instead(
@@ -385,8 +385,8 @@ class Memory:
 
     def _now(self) -> str:
         """When the request came, or the present time, in ISO format, UTC."""
-        if self.began is not None:
-            return self.began.at
+        if self.writer is not None:
+            return self.writer.at
         return _present_time()
 
     async def decide(

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import platform
 from lasting_memory.memory import journal
-from lasting_memory.memory.journal import Began
+from lasting_memory.memory.journal import Writer
 from lasting_memory.memory.proposals.proposal import Proposal, UnknownProposalError
 from lasting_memory.memory.proposals.proposal_kinds import rules_of
 from lasting_memory.people import namespaces
@@ -40,7 +40,7 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_threads: Collecti
     end with them (`KindRules.ends_with_conversations`).
     """
     place = namespaces.proposals(actor)
-    began = Began(actor)
+    writer = Writer(actor)
     ids = set(deleted_threads)
     for candidate in await all_proposals(store, actor):
         if ids.isdisjoint(candidate.threads):
@@ -57,7 +57,7 @@ async def drop_threads(store: BaseStore, actor: Actor, deleted_threads: Collecti
                 op = PutOp(place, proposal.id, None)
             else:
                 op = await put_proposal(place, remaining_proposal)
-            await journal.put_unless_forgotten(store, [op], began)
+            await journal.put_unless_forgotten(store, [op], writer)
 
 
 async def proposals_in(items: Iterable[Item]) -> list[Proposal]:
