@@ -33,9 +33,6 @@ def policies(org_id: str) -> Namespace:
     return files_namespace("policies", org_id)
 
 
-# --- A person's
-
-
 def person_label(actor: Actor) -> str:
     """The label of a person in an organization."""
     org = label(actor.org_id)
