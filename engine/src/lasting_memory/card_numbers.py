@@ -280,9 +280,10 @@ def _may_be_one_number(sizes: list[int], separators: set[str]) -> bool:
 
 
 def _is_card_number(digits: str) -> bool:
-    """Whether an issuer gives numbers of this prefix and length, and the check digit is right.
+    """Whether an issuer gives numbers of this prefix and length, the check digit is right, and this
+    is no product's number.
 
-    The check digit is that of ISO/IEC 7812 (Luhn).
+    `digits` has nothing but digits, of any script. The check digit is that of ISO/IEC 7812 (Luhn).
     """
     if not _FEWEST <= len(digits) <= _MOST:
         return False
@@ -291,8 +292,8 @@ def _is_card_number(digits: str) -> bool:
     issuer = _ISSUED.match(in_ascii)
     if issuer is None:
         return False
-    group = issuer.lastindex or 1
-    lengths = _LENGTHS[group - 1]
+    issuer_number = issuer.lastindex or 1  # from 1 on: each issuer is a group of the pattern
+    lengths = _LENGTHS[issuer_number - 1]
     if len(values) not in lengths:
         return False
     if _is_product_number(values):

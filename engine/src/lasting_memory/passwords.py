@@ -128,13 +128,13 @@ def _is_said(text: str, label: re.Match[str]) -> bool:
 
 
 def _is_said_after(kind: str, text: str, label: re.Match[str]) -> bool:
-    """Whether a sign or a verb stands between a label and its value: `PIN: 4711`."""
-    says = _SAYS.match(text, label.end())
-    if says is None:
+    """Whether a sign or a verb follows a label, and then a value of this kind: `PIN: 4711`."""
+    statement = _SAYS.match(text, label.end())
+    if statement is None:
         return False
-    if _is_value(kind, text, says):
+    if _is_value(kind, text, statement):
         return True
-    return kind == "password" and _is_plain_word(text, label, says)
+    return kind == "password" and _is_plain_word(text, label, statement)
 
 
 def _stands_beside(kind: str, text: str, label: re.Match[str]) -> bool:
@@ -223,19 +223,19 @@ def _looks_random(value: str) -> bool:
     return small_letter is not None and digit is not None
 
 
-def _is_plain_word(text: str, label: re.Match[str], says: re.Match[str]) -> bool:
+def _is_plain_word(text: str, label: re.Match[str], statement: re.Match[str]) -> bool:
     """Whether a plain word, with which a sentence ends, is said to be one's password."""
-    value = _bare(says)
+    value = _bare(statement)
     name = label[0].lower()
     is_plural = name.endswith(("words", "wörter", "s"))
     if is_plural or not _may_be_password(value):
         return False
     before = _before(text, label, _OWN_CHARS)
     is_own = _OWN.search(before) is not None
-    is_entry = says["sign"] == ":" and _ENTRY.search(before) is not None
+    is_entry = statement["sign"] == ":" and _ENTRY.search(before) is not None
     if not is_own and not is_entry:
         return False
-    end = _end_of_value(says)
+    end = _end_of_value(statement)
     after = text[end:]
     return _SENTENCE_END.match(after) is not None
 

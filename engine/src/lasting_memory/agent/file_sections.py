@@ -107,12 +107,12 @@ def memory_sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str,
 
 
 def shared_room(sizes: Sequence[int], budget: int) -> list[int]:
-    """The share of a budget that each of these sizes gets, in their order.
+    """How much of a budget each of these sizes gets, in their order; at most the size itself.
 
-    Shares are equal, but what a size does not need goes to the larger ones.
+    The budget is shared equally. What a smaller size leaves of its share goes to the larger ones.
     """
+    shares = [0] * len(sizes)
     waiting_count = len(sizes)
-    shares = [0] * waiting_count
     room = budget
     sizes_smallest_first = sorted(enumerate(sizes), key=itemgetter(1))
     for number, size in sizes_smallest_first:

@@ -153,9 +153,9 @@ def _described_tool(tool: BaseTool, description: ToolDescription) -> BaseTool:
 def _with_descriptions(
     schema: Mapping[str, object], descriptions: Mapping[str, str]
 ) -> dict[str, object]:
-    """A JSON schema of arguments with these descriptions, which are given by argument.
+    """A JSON schema of arguments with these descriptions, by the arguments' names.
 
-    An argument that has none keeps its own.
+    An argument that none of them is for stays as it is. A schema without a title gets one.
     """
     arguments = dict[str, object]()
     properties = schema.get("properties")

@@ -17,15 +17,16 @@ Loaded = TypeVar("Loaded")
 def once_a_run(
     d: Deployment, read: Callable[[BaseStore, Caller], Awaitable[Loaded]]
 ) -> Callable[[], Awaitable[Loaded]]:
-    """A function that returns what `read` returned in the first of its calls in this run.
+    """A function that calls `read` when it is first called in a run, and keeps the result for its
+    later calls in the run.
 
-    `read` is given the store and who acts in the run. Without a server, which gives run ids, each
-    call reads.
+    `read` is given the store and who acts in the run. Calls at the same time may each read. Without
+    a server, which gives run ids, each call reads.
     """
     values_by_run = dict[str, Loaded]()
 
     async def load() -> Loaded:
-        """What `read` returned in this run. It reads where nothing is kept of the run."""
+        """What is kept of this run; without that, what `read` returns now."""
         caller = Caller.of_run(d)
         if caller.run_id in values_by_run:
             return values_by_run[caller.run_id]

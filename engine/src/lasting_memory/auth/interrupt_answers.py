@@ -25,8 +25,9 @@ OPERATORS = "Operators approve writes here: only they may answer the interrupt {
 def checked_answers(resume: object, pending_interrupts: Sequence[Pending]) -> dict[str, object]:
     """A person's answers by the ids of the interrupts, rebuilt.
 
-    `resume` is that of the request; the interrupts wait in the thread. Raises `HTTPException` for
-    what is not theirs to answer. It reads all of the answers: call it outside of the event loop.
+    `resume` is that of the request; the interrupts wait in the thread. Raises `HTTPException` 409
+    for an interrupt that does not wait, 403 for one that is the operators', and 422 for an answer
+    that is too large, of another form, or for none of several. Blocks.
     """
     answers = _answers_by_id(resume, pending_interrupts)
     interrupts = {interrupt.id: interrupt for interrupt in pending_interrupts}

@@ -101,7 +101,10 @@ class KeySet:
         return matches[0]
 
     async def _fetch(self) -> None:
-        """Fetch the keys into the cache. A failure is logged, and the old ones stay."""
+        """Fetch the keys into the cache in place of the old ones.
+
+        Raises nothing: a failure is logged, and the old keys stay, with the time of their fetch.
+        """
         try:
             async with (
                 asyncio.timeout(FETCH_SECONDS),

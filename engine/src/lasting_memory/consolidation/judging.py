@@ -3,8 +3,9 @@
 The verdict says what may be committed, what is left out, and why nothing may be committed. Single
 lines are left out: those that bring back what the person took back (*returning*), that say what
 stands nowhere in the texts that a draft may use (*invented*; `Draft.usable_texts`), that the
-deployment does not permit (*forbidden*), and for which nobody vouches (*doubtful*). All changes
-are refused if together they lose too many facts, or memory cannot take them.
+deployment does not permit (*forbidden*), and, where it refuses such lines, for which nobody vouches
+(*doubtful*). All changes are refused if together they lose too many facts, or memory cannot take
+them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,8 +108,10 @@ def _stopped(problem: str, note_kind: str) -> Verdict:
 
 
 async def _waits(draft: Draft, verdict: Verdict, controls: Controls) -> bool:
-    """Whether the person decides about the changes first: they wish to, it is so for changes of this
-    kind, or the deployment has them decide what nobody vouches for, and there is such.
+    """Whether the person decides about the changes before they are made.
+
+    All of them wait if the person wishes that, if changes of this kind always wait, or if nobody
+    vouches for one of their lines and the deployment proposes such lines (`unconfirmed`).
     """
     if controls.review or rules_of(draft.record.kind).always_waits:
         return True

@@ -195,9 +195,10 @@ async def erase_from_records(
     *,
     dry_run: bool = False,
 ) -> int:
-    """Store a person's records without a fact. Returns how many had it.
+    """Take a fact out of a person's records. Returns how many records had it.
 
-    With `dry_run` it only counts. Nothing is stored if the person was forgotten since the `writer` began.
+    With `dry_run` it only counts. If the person was forgotten since the `writer` began, nothing is
+    stored; the number is the same.
     """
     place = namespaces.run_records(actor)
     items = await journal.all_items(store, place)
@@ -215,19 +216,17 @@ async def erase_from_records(
 
 def _without(record: Mapping[str, object], fact: Fact) -> dict[str, object]:
     """A stored record without what quotes a fact. Blocks."""
+    cleaned_record = dict(record)
     reason = record.get("reason")
     if isinstance(reason, str) and fact.is_quoted(reason):
-        reason = ""
+        cleaned_record["reason"] = ""
     files = record.get("files")
     if isinstance(files, Mapping):
-        files = _files_without(files, fact)
-    notes = list[Note]()
-    stored_notes = record.get("notes")
-    if isinstance(stored_notes, list):
-        for stored_note in stored_notes:
-            cleaned_note = _note_without(stored_note, fact)
-            notes.append(cleaned_note)
-    return {**record, "files": files, "reason": reason, "notes": notes}
+        cleaned_record["files"] = _files_without(files, fact)
+    notes = record.get("notes")
+    if isinstance(notes, list):
+        cleaned_record["notes"] = [_note_without(note, fact) for note in notes]
+    return cleaned_record
 
 
 def _files_without(files: Mapping[str, object], fact: Fact) -> dict[str, object]:

@@ -147,7 +147,9 @@ class Chat:
 
 
 def _print_chunk(message: Mapping[str, object]) -> None:
-    """Print a chunk of a streamed message: text, names of called tools, a tool's answer in a line."""
+    """Print a chunk of a streamed message: its text, names of called tools, and why it was cut;
+    of a tool's answer the beginning, in a line.
+    """
     content = message["content"]
     if message["type"] == "tool":
         words = message_text(content).split()
@@ -155,6 +157,7 @@ def _print_chunk(message: Mapping[str, object]) -> None:
         out.print(f"  {line[:200]}", style="dim")
         return
     out.print(piece_text(content), end="")
+    # The first chunk of a call has its name. A whole message has no chunks.
     calls = message.get("tool_call_chunks") or message.get("tool_calls")
     if isinstance(calls, list):
         for call in calls:

@@ -149,8 +149,9 @@ def _seed(url: str, token: str | None) -> None:
 
 
 def _wait_for_start(server: subprocess.Popen[bytes], url: str) -> None:
-    """Waits until the server answers. Exits if it ends before, or is too slow."""
-    for _ in range(START_SECONDS * 5):
+    """Wait until the server answers. Exits the command if the server ends first or is too slow."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
         if server.poll() is not None:
             sys.exit("The server did not start; the reason is above.")
         with contextlib.suppress(httpx.HTTPError):

@@ -38,7 +38,7 @@ async def read_again(caller: PersonRequest, tokens: int | None) -> DreamEstimate
         dream = await consolidation.dream_of(caller.store, caller.actor)
         if dream is not None and dream.may_go_on:
             await _go_on(caller, owner, dream)
-            return state_of(await consolidation.dream_of(caller.store, caller.actor))
+            return dream_state(await consolidation.dream_of(caller.store, caller.actor))
         async with get_client() as client:
             estimate = await consolidation.estimate_dream(
                 caller.deployment, client, caller.store, owner
@@ -62,7 +62,7 @@ async def read_again(caller: PersonRequest, tokens: int | None) -> DreamEstimate
             has_begun = await consolidation.start_dream(caller.memory, client, owner, tokens)
         if not has_begun:
             raise HTTPException(409, FORGOTTEN)
-        return state_of(await consolidation.dream_of(caller.store, caller.actor))
+        return dream_state(await consolidation.dream_of(caller.store, caller.actor))
 
 
 async def _go_on(
@@ -79,8 +79,10 @@ async def _go_on(
     )
 
 
-def state_of(dream: consolidation.Dream | None) -> DreamState:
-    """A dream as its person is told of it."""
+def dream_state(dream: consolidation.Dream | None) -> DreamState:
+    """A stored dream as its person is told of it; None: there is none. Its fields are numbers,
+    but `began`, `status` and `reason`.
+    """
     if dream is None:
         return DreamState(dream=None)
     return DreamState(

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import consolidation
 from lasting_memory.http import requests
 from lasting_memory.http.consolidation_runs import IS_ON
-from lasting_memory.http.dream_runs import check_dreams, state_of
+from lasting_memory.http.dream_runs import check_dreams, dream_state
 from lasting_memory.http.models.dreams import DreamState
 from lasting_memory.http.requests import FORGOTTEN, AboutQuery, Caller, NoBody, PersonRequest
 from lasting_memory.memory.proposals import all_proposals
@@ -26,7 +26,7 @@ async def read_dream(caller: Caller, query: AboutQuery) -> DreamState:
     dream = await consolidation.dream_of(caller.store, caller.actor)
     if dream is not None and dream.status == "proposed":
         dream = await _after_decision(caller, dream)
-    return state_of(dream)
+    return dream_state(dream)
 
 
 async def _after_decision(caller: PersonRequest, dream: consolidation.Dream) -> consolidation.Dream:
@@ -60,4 +60,4 @@ async def stop_dream(caller: Caller, query: AboutQuery, body: NoBody = None) -> 
     if not is_stopped:
         raise HTTPException(409, FORGOTTEN)
     stopped_dream = await consolidation.dream_of(store, actor)
-    return state_of(stopped_dream)
+    return dream_state(stopped_dream)

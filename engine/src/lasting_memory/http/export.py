@@ -287,9 +287,10 @@ async def _threads(
     """These conversations as JSON objects with commas between them.
 
     If the platform cannot read all of them, they are asked for one by one, and one that it cannot
-    read has an `error`. Raises `HTTPStatusError` in an outage. The platform's JSON is passed on
-    unread: decoding it would take several times as long, and a response that httpx has read whole
-    stays in memory until Python collects cycles.
+    read has an `error`. Raises `HTTPStatusError` for a 503, which is an outage.
+
+    The platform's JSON is passed on as it is: decoding it would take several times as long. It is
+    streamed because httpx keeps what it has read itself until Python collects cycles.
     """
     fields = ["thread_id", "created_at", "updated_at", "metadata", "values"]
     query = {"metadata": metadata, "limit": len(ids), "select": fields, "ids": ids}

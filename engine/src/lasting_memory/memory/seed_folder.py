@@ -180,7 +180,9 @@ class _Reader:
             self._result.files[place] = files
 
     def _first_files(self) -> Files:
-        """What every new memory gets."""
+        """The files in `seeds/memories/` itself, by key: every new memory gets them. What cannot be
+        seeded is noted, and left out.
+        """
         files: Files = {}
         folder = self._deployment.folder
         paths = self._result_or_refusal(first_files, folder)

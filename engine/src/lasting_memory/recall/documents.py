@@ -28,8 +28,8 @@ from lasting_memory.recall.format import (
     TELLS,
     TENTHS,
     WORDS,
-    accents_of,
     hash_of,
+    hash_of_accents,
     key_of,
     number_in,
     packed,
@@ -289,7 +289,7 @@ def _words_of(text: str, language: str) -> list[tuple[str, int]]:
             words += zip(stems, itertools.repeat(sentence_mark))
             continue
         for term in lexical.search_stems(sentence, language):
-            accents = accents_of(term.accents)
+            accents = hash_of_accents(term.accents)
             mark = accents << ACCENTS_SHIFT | sentence_mark
             words.append((term.text, mark))
     return words

@@ -66,7 +66,7 @@ PASSAGES = np.dtype(
     ]
 )
 WORDS = np.dtype("<u4")
-# Of a word: whether it is in a question, and the number of its accents above that (`accents_of`).
+# Of a word: whether it is in a question, and above that its accents' hash (`hash_of_accents`).
 MARKS = np.dtype("u1")
 IN_QUESTION = 1
 ACCENTS_SHIFT = 1
@@ -214,8 +214,11 @@ def hash_of(word: str) -> int:
     return zlib.crc32(word_bytes)
 
 
-def accents_of(accents: str) -> int:
-    """The number of a word's accents (`words.Term`), from 1 to 127; 0 for none."""
+def hash_of_accents(accents: str) -> int:
+    """The hash of a word's accents (`words.Term.accents`), from 1 to 127; 0 for none.
+
+    It only ranks: a text with other accents of one hash counts as one that is spelled alike.
+    """
     if not accents:
         return 0
     accents_hash = hash_of(accents)

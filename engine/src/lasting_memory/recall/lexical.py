@@ -184,11 +184,12 @@ class Word(NamedTuple):
 def query_words(
     query: str, languages: Iterable[str], limit: int, known_stems: Collection[str] = ()
 ) -> list[Word]:
-    """The distinct words of a query, at most so many, each with its stems in these languages and in
+    """The distinct words of a query, at most `limit`, each with its stems in these languages and in
     the query's own.
 
     Two words with the same stems are one. Words with a stem of `known_stems` are left out. Of
-    writing without spaces four terms count as one word.
+    writing without spaces a term takes a quarter of a word's room, so there may be four times as
+    many.
     """
     query_language = language(query)
     terms = _without_stop_words(query, query_language)

@@ -13,7 +13,7 @@ from lasting_memory.days import WORLDS, local_days
 from lasting_memory.recall import lexical, repetition
 from lasting_memory.recall.arrays import Days, Floats, Integers, Rows
 from lasting_memory.recall.cue_words import asks_for_answers, asks_for_newest
-from lasting_memory.recall.format import accents_of, hash_of
+from lasting_memory.recall.format import hash_of, hash_of_accents
 from lasting_memory.words import words
 
 # Most characters and distinct words of a query, and of its alternatives.
@@ -32,8 +32,8 @@ class Question(NamedTuple):
     """A query for the index.
 
     `words` are its words, each by the hashes of its stems. The first `own_count` of them are the
-    query's own words, the others are alternatives; `accents` has the number of each own word's
-    accents (`format.accents_of`). The days of `times` are those of `zone`.
+    query's own words, the others are alternatives; `accents` has the hash of each own word's
+    accents (`format.hash_of_accents`). The days of `times` are those of `zone`.
 
     `asks_newest`: it asks for what is so now, or was last. `asks_answers`: it comes back to what an
     assistant said.
@@ -126,7 +126,7 @@ def build_question(
     for word in own_words:
         own_stems.update(word.stems)
         hashes.append(_stem_hashes(word))
-        accents.append(accents_of(word.accents))
+        accents.append(hash_of_accents(word.accents))
     other_text = " ".join(alternatives)[:MAX_QUERY_CHARS]
     other_words = lexical.query_words(other_text, languages, MAX_QUERY_WORDS, own_stems)
     for word in other_words:

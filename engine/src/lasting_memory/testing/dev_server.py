@@ -249,9 +249,13 @@ def remember_types_of_blocks() -> None:
 
 
 def serve_command(
-    folder: Path, command: list[str], env: dict[str, str], seconds: float | None
+    folder: Path, command: list[str], env: dict[str, str], look_seconds: float | None
 ) -> None:
-    """`python -m langgraph_cli`, in a process of its own."""
+    """What a server's process does: `python -m langgraph_cli` in this folder and environment, with
+    its output in `server.log`. It changes the process that it is called in.
+
+    `look_seconds` is how often the server looks for runs; None: as often as the platform does.
+    """
     remember_types_of_blocks()
     gc.freeze()  # what it was forked with stays
     os.setpgid(0, 0)
@@ -264,12 +268,12 @@ def serve_command(
     paths = env["PYTHONPATH"].split(os.pathsep)
     sys.path[:0] = [path for path in paths if path not in sys.path]
 
-    import uvicorn  # noqa: PLC0415  # as the next
+    import uvicorn  # noqa: PLC0415  # only in the server's environment, as the next
     from langgraph_cli.cli import cli  # noqa: PLC0415  # it reads the environment
 
     uvicorn.run = partial(uvicorn.run, timeout_keep_alive=SERVING["timeout_keep_alive"])
-    if seconds is not None:
-        uvicorn.run = partial(_run_looking, seconds, uvicorn.run)
+    if look_seconds is not None:
+        uvicorn.run = partial(_serve_looking_for_runs, look_seconds, uvicorn.run)
     get_env_var.cache_clear()  # type: ignore[attr-defined]  # of lru_cache, which an overload hides
     try:
         cli(command)
@@ -277,19 +281,21 @@ def serve_command(
         atexit._run_exitfuncs()
 
 
-def _run_looking(seconds: float, run: Callable[..., None], *args: Any, **options: Any) -> None:
-    """Serve, with a queue that looks for runs so often."""
+def _serve_looking_for_runs(
+    look_seconds: float, serve: Callable[..., None], *args: Any, **options: Any
+) -> None:
+    """Serve, with a queue that looks for new runs so often."""
     from langgraph_runtime_inmem.ops import Runs  # type: ignore[import-untyped]  # noqa: PLC0415  # as `serve_command`
 
     look = Runs.next
 
     async def soon(*, wait: bool, limit: int = 1) -> AsyncIterator[Any]:
-        await asyncio.sleep(seconds if wait else 0)
+        await asyncio.sleep(look_seconds if wait else 0)
         async for found in look(wait=False, limit=limit):
             yield found
 
     Runs.next = soon
-    run(*args, **options)
+    serve(*args, **options)
 
 
 def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:

@@ -233,3 +233,14 @@ async def test_the_sources_of_the_other_lines_stay_known(
     item = await store.aget(MEMORIES, "/notes.md")
     assert item is not None
     assert (first.sources, item.value["sources"]) == (".+", ".+")
+
+
+@pytest.mark.parametrize(("reason", "count"), [("nothing new", 0), (f"- {FACT} was there", 1)])
+async def test_a_record_from_before_notes_counts_only_if_it_quotes_the_fact(
+    store: BaseStore, reason: str, count: int
+) -> None:
+    stored_record = {"id": "run", "reason": reason, "files": {}}
+    await store.aput(namespaces.run_records(ALICE), "run", stored_record)
+    fact = fact_of(f"- {FACT}", [], [])
+    writer = journal.Writer(ALICE)
+    assert await record_module.erase_from_records(store, ALICE, fact, writer, dry_run=True) == count

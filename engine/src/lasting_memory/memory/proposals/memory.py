@@ -331,7 +331,9 @@ class Memory:
     async def _with_write(
         self, proposal: Proposal, key: str, change: Change, author: Author, vouch: Vouch
     ) -> Proposal:
-        """A proposal with one more change of a text. Raises as `_changed`."""
+        """A proposal whose change of a text makes this `change`, too; without one if the text stays
+        as it is then. Raises `RefusedWrite` for what is no text, and as `change`.
+        """
         waiting_changes = list[Changed]()
         for earlier_change in proposal.changes:
             if earlier_change.key == key:
@@ -496,7 +498,7 @@ def _check_room(
 
 
 def _check_number(proposals: Iterable[Proposal], proposal: Proposal) -> None:
-    """Raises `RefusedWrite` if too many others of these proposals are undecided."""
+    """Raises `RefusedWrite` if too many others of these proposals are undecided: have changes."""
     count = 0
     for further_proposal in proposals:
         is_other = further_proposal.id != proposal.id

@@ -1,4 +1,4 @@
-"""The routes of threads: they are made, changed, read, searched, counted and pruning."""
+"""The routes of threads: they are made, changed, read, searched, counted and pruned."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -223,8 +223,8 @@ async def count_threads(search: ThreadSearch, user: AegraUser = _User) -> int:
 async def prune_threads(pruning: ThreadPruning, user: AegraUser = _User) -> dict[str, int]:
     """Delete these threads, with their runs and checkpoints.
 
-    Where one of them is not the caller's nothing is deleted: 404. Operators and nobody may name
-    threads that are gone.
+    Where one of them is not the caller's nothing is deleted: 404. Operators, and the server's own
+    calls (`is_nobody`), may delete everybody's, and name threads that are gone.
     """
     value = {"thread_ids": pruning.thread_ids}
     with whole_value():
@@ -242,7 +242,7 @@ async def prune_threads(pruning: ThreadPruning, user: AegraUser = _User) -> dict
         if pruning.strategy != "delete":
             raise HTTPException(422, "This platform prunes by the strategy 'delete' alone.")
         for row in rows:
-            # As aegra does: what a thread without its row had, nobody would find.
+            # The row goes last, as in aegra: without it nobody would find what else is left.
             await checkpointer.adelete_thread(row.thread_id)
             await session.delete(row)
         await session.commit()

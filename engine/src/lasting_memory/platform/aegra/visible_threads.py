@@ -55,7 +55,8 @@ def visible_threads(
 ) -> Select:
     """The query, limited to the threads that fit the search and that the caller may see.
 
-    Operators and nobody have no filter: they see everybody's threads.
+    Operators, and the server's own calls (`users.is_nobody`), have no filter: they see everybody's
+    threads.
     """
     if auth_filter is not None:
         has_metadata = build_metadata_filter(Thread.metadata_json, auth_filter)
