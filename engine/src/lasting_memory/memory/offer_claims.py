@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from langgraph.store.base import BaseStore, PutOp
 
-from lasting_memory.memory.offers import iso_time
+from lasting_memory.memory import journal
 from lasting_memory.memory.proposals import DecidedError
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
@@ -30,7 +30,7 @@ async def deciding(store: BaseStore, place: Namespace, offer_id: str) -> AsyncIt
     async with lock_of("offer", offer_id):
         claim_key = f"{offer_id} {uuid4().hex}"
         present_time = datetime.now(UTC)
-        claim = {"claims": offer_id, "at": iso_time(present_time)}
+        claim = {"claims": offer_id, "at": journal.iso_time(present_time)}
         try:
             await store.aput(place, claim_key, claim, index=False)
             is_alone = await _drop_old_claims(store, place, offer_id, claim_key, present_time)
@@ -51,7 +51,7 @@ async def _drop_old_claims(
     """Delete the claims of an offer that hold no more. Returns whether none but the one with this
     key is left.
     """
-    holds_since = iso_time(present_time - _CLAIMED)
+    holds_since = journal.iso_time(present_time - _CLAIMED)
     filters = {"claims": offer_id}
     is_alone = True
     deletions = list[PutOp]()

@@ -20,6 +20,7 @@ from langgraph.store.base import GetOp, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import days
+from lasting_memory.memory import journal
 from lasting_memory.memory.dated_lines import end_of
 from lasting_memory.memory.group_folders import GroupFolder
 from lasting_memory.memory.journal import lines_of
@@ -95,7 +96,7 @@ class Offer:
         """Whether the author's membership was proved lately."""
         days_ago = timedelta(days=PROVED_DAYS)
         long_ago = datetime.now(UTC) - days_ago
-        return self.proved_at >= iso_time(long_ago)
+        return self.proved_at >= journal.iso_time(long_ago)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +179,6 @@ def put_group_offer(place: Namespace, group_offer: GroupOffer) -> PutOp:
 
 def with_status(offers: Iterable[Offer], *statuses: Status) -> list[Offer]:
     return [offer for offer in offers if offer.status in statuses]
-
-
-def iso_time(at: datetime) -> str:
-    """A time as offers keep it, in ISO format."""
-    return at.isoformat(timespec="microseconds")  # one width, so that texts compare as times
 
 
 def added_line(file: FileData | None, path: str, text: str) -> FileData:

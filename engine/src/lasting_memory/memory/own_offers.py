@@ -29,7 +29,6 @@ from lasting_memory.memory.offers import (
     UnknownOfferError,
     added_line,
     group_offer_in,
-    iso_time,
     offers_in,
     put_group_offer,
     put_offer,
@@ -277,10 +276,10 @@ class OffersOfPerson:
                 offers_to_groups_left.append(offer)
         await self._delete(offers_to_groups_left)
         present_time = datetime.now(UTC)
-        noted_lately = iso_time(present_time - _NOTED_AGAIN)
+        noted_lately = journal.iso_time(present_time - _NOTED_AGAIN)
         for offer in proved_offers:
             if offer.proved_at < noted_lately:
-                await self._note_proof(offer, iso_time(present_time))
+                await self._note_proof(offer, journal.iso_time(present_time))
 
     async def _note_proof(self, offer: Offer, at: str) -> None:
         """Note in an own item when membership was proved, unless the item was changed meanwhile."""
@@ -374,7 +373,7 @@ def _too_many(folder: GroupFolder) -> RefusedWrite:
 
 
 def _new_offer(folder: GroupFolder, own_line: OwnLine, status: Status, *, keep: bool) -> Offer:
-    at = iso_time(datetime.now(UTC))
+    at = journal.iso_time(datetime.now(UTC))
     return Offer(
         id=str(uuid4()),
         at=at,

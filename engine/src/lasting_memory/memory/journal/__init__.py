@@ -9,6 +9,7 @@ least one sees both, and puts one that has both changes. docs/journal.md says mo
 from lasting_memory.memory.journal.deletion_marks import (
     deleted_since,
     forget,
+    iso_time,
     note_deleted,
     note_erased,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "history",
     "is_erased",
     "is_forgotten",
+    "iso_time",
     "line_origins",
     "lines_of",
     "merge",

@@ -23,15 +23,15 @@ _MARKS_KEPT = timedelta(days=2)
 _MARKS_DROPPED = 100
 
 
-def _iso(at: datetime) -> str:
-    """A time as marks keep it. One width, so that texts compare as times."""
+def iso_time(at: datetime) -> str:
+    """A time as marks and offers keep it. One width, so that texts compare as times."""
     return at.isoformat(timespec="microseconds")
 
 
 def present_time() -> str:
     """The present time, as marks keep it."""
     at = datetime.now(UTC)
-    return _iso(at)
+    return iso_time(at)
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
@@ -57,7 +57,7 @@ async def note_deleted(store: BaseStore, actor: identity.Actor, ids: Iterable[st
     is_old = {"$lt": _slot(at - _MARKS_KEPT)}
     old_marks = await store.asearch(place, filter={"slot": is_old}, limit=_MARKS_DROPPED)
     ops = deletions(old_marks)
-    mark = {"at": _iso(at), "slot": _slot(at)}
+    mark = {"at": iso_time(at), "slot": _slot(at)}
     for deleted_id in ids:
         ops.append(PutOp(place, deleted_id, mark, index=False))
     await store.abatch(ops)
@@ -79,7 +79,7 @@ def time_in(mark: object) -> str:
         at = datetime.fromisoformat(mark.value["at"])
     except (KeyError, TypeError, ValueError):  # damaged
         return ""
-    return _iso(at)
+    return iso_time(at)
 
 
 async def deleted_since(store: BaseStore, actor: identity.Actor, at: str) -> set[str]:
@@ -88,5 +88,5 @@ async def deleted_since(store: BaseStore, actor: identity.Actor, at: str) -> set
     """
     marks = await all_items(store, namespaces.deleted_threads(actor))
     beginning = datetime.fromisoformat(at)
-    since = _iso(beginning)
+    since = iso_time(beginning)
     return {mark.key for mark in marks if time_in(mark) >= since}
